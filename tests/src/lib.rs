@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Test harness of ax: what the suites in `tests/` stand on.
+
+pub mod tidy;
