@@ -1,0 +1,336 @@
+//! The text forms of the policies, as attributes and stored definitions write them.
+//!
+//! In: `list 30s, 2m, 10m jitter 20%`, `fire_all(100)`, `allow(2)`. Out: the values, or an error that lists
+//! the forms. `Display` writes what `FromStr` reads.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Backoff, RetryPolicy};
+use crate::{Error, clean_text, format_duration, parse_duration};
+
+/// What a schedule does about ticks whose time passed while nobody could fire them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Misfire {
+    /// One task for all missed ticks together.
+    #[default]
+    FireOnce,
+    /// None; the next tick is the next one to come.
+    Skip,
+    /// One task for each missed tick, the oldest first, at most `cap`.
+    FireAll {
+        /// How many at most.
+        cap: u32,
+    },
+    /// One task for each of the `n` youngest missed ticks.
+    FireLast {
+        /// How many.
+        n: u32,
+    },
+}
+
+/// What a schedule does when a tick comes while a task of an earlier tick is not finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Overlap {
+    /// The tick makes no task.
+    #[default]
+    Skip,
+    /// One task waits; further ticks make none.
+    QueueOne,
+    /// Every tick makes a task; they run one after the other.
+    QueueAll,
+    /// The running task is canceled.
+    CancelRunning,
+    /// Up to this many run side by side; more wait.
+    Allow(u32),
+}
+
+/// What becomes of a task whose worker died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(i16)]
+pub enum OnLost {
+    /// It runs again: at least once.
+    #[default]
+    Retry = 0,
+    /// It fails: at most once.
+    Fail = 1,
+}
+
+impl OnLost {
+    /// The stored number.
+    #[must_use]
+    pub const fn code(self) -> i16 {
+        self as i16
+    }
+
+    /// The value of a stored number.
+    #[must_use]
+    pub const fn from_code(code: i16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Retry),
+            1 => Some(Self::Fail),
+            _ => None,
+        }
+    }
+
+    /// The word used in attributes and JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+impl fmt::Display for OnLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for OnLost {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "retry" => Ok(Self::Retry),
+            "fail" => Ok(Self::Fail),
+            _ => Err(unknown("on_lost", text, "retry or fail")),
+        }
+    }
+}
+
+fn unknown(what: &str, text: &str, forms: &str) -> Error {
+    Error::invalid(format!(
+        "{what} \"{}\" is unknown; use {forms}",
+        clean_text(text, 64)
+    ))
+}
+
+/// `word` or `word(number)`, taken apart.
+fn word_and_number(text: &str) -> Option<(&str, Option<u32>)> {
+    let Some((word, rest)) = text.trim().split_once('(') else {
+        return Some((text.trim(), None));
+    };
+    let number = rest.strip_suffix(')')?.trim().parse().ok()?;
+    (number > 0).then_some((word.trim(), Some(number)))
+}
+
+impl FromStr for Misfire {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match word_and_number(text) {
+            Some(("fire_once", None)) => Ok(Self::FireOnce),
+            Some(("skip", None)) => Ok(Self::Skip),
+            Some(("fire_all", Some(cap))) => Ok(Self::FireAll { cap }),
+            Some(("fire_last_n", Some(n))) => Ok(Self::FireLast { n }),
+            _ => Err(unknown(
+                "misfire",
+                text,
+                "fire_once, skip, fire_all(100) or fire_last_n(3)",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Misfire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FireOnce => f.write_str("fire_once"),
+            Self::Skip => f.write_str("skip"),
+            Self::FireAll { cap } => write!(f, "fire_all({cap})"),
+            Self::FireLast { n } => write!(f, "fire_last_n({n})"),
+        }
+    }
+}
+
+impl FromStr for Overlap {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match word_and_number(text) {
+            Some(("skip", None)) => Ok(Self::Skip),
+            Some(("queue_one", None)) => Ok(Self::QueueOne),
+            Some(("queue_all", None)) => Ok(Self::QueueAll),
+            Some(("cancel_running", None)) => Ok(Self::CancelRunning),
+            Some(("allow", Some(n))) => Ok(Self::Allow(n)),
+            _ => Err(unknown(
+                "overlap",
+                text,
+                "skip, queue_one, queue_all, cancel_running or allow(2)",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Overlap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skip => f.write_str("skip"),
+            Self::QueueOne => f.write_str("queue_one"),
+            Self::QueueAll => f.write_str("queue_all"),
+            Self::CancelRunning => f.write_str("cancel_running"),
+            Self::Allow(n) => write!(f, "allow({n})"),
+        }
+    }
+}
+
+macro_rules! text_form {
+    ($($name:ty),*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self, Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    )*};
+}
+
+text_form!(Misfire, Overlap);
+
+const BACKOFF_FORMS: &str = "\"fixed 10s\", \"exponential 1s x2 max 10m\" or \"list 30s, 2m, 10m\"";
+
+impl FromStr for Backoff {
+    type Err = Error;
+
+    /// Reads `fixed 10s`, `exponential 1s x2 max 10m` or `list 30s, 2m, 10m`.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (kind, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        let backoff = match kind {
+            "fixed" => Self::Fixed(parse_duration(rest)?),
+            "list" => Self::List(
+                rest.split(',')
+                    .map(parse_duration)
+                    .collect::<Result<_, _>>()?,
+            ),
+            "exponential" => exponential(rest)?,
+            _ => return Err(unknown("back-off", text, BACKOFF_FORMS)),
+        };
+        backoff.validate()?;
+        Ok(backoff)
+    }
+}
+
+/// Reads what follows `exponential`: `BASE [xFACTOR] [max CAP]`.
+fn exponential(text: &str) -> Result<Backoff, Error> {
+    let (growth, cap) = match text.split_once(" max ") {
+        Some((growth, cap)) => (growth, Some(parse_duration(cap)?)),
+        None => (text, None),
+    };
+    let (base, factor) = match growth.split_once(" x") {
+        Some((base, factor)) => (base, Some(number(factor)?)),
+        None => (growth, None),
+    };
+    let Backoff::Exponential {
+        base,
+        factor: usual,
+        cap: limit,
+    } = Backoff::exponential(parse_duration(base)?)
+    else {
+        return Err(unknown("back-off", text, BACKOFF_FORMS));
+    };
+    Ok(Backoff::Exponential {
+        base,
+        factor: factor.unwrap_or(usual),
+        cap: cap.unwrap_or(limit),
+    })
+}
+
+fn number(text: &str) -> Result<f64, Error> {
+    text.trim()
+        .parse()
+        .map_err(|_| unknown("back-off number", text, "a number such as 2 or 1.5"))
+}
+
+impl fmt::Display for Backoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(delay) => write!(f, "fixed {}", format_duration(*delay)),
+            Self::List(list) => {
+                let list: Vec<String> = list.iter().copied().map(format_duration).collect();
+                write!(f, "list {}", list.join(", "))
+            }
+            Self::Exponential { base, factor, cap } => {
+                write!(
+                    f,
+                    "exponential {} x{factor} max {}",
+                    format_duration(*base),
+                    format_duration(*cap)
+                )
+            }
+        }
+    }
+}
+
+impl FromStr for RetryPolicy {
+    type Err = Error;
+
+    /// Reads a back-off with an optional ` jitter 20%` and an optional ` retries 5` behind it.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut policy = Self::default();
+        let mut rest = text.trim();
+        if let Some((before, retries)) = rest.rsplit_once(" retries ") {
+            policy.max_retries = retries
+                .trim()
+                .parse()
+                .map_err(|_| unknown("number of retries", retries, "a number such as 5"))?;
+            rest = before;
+        }
+        if let Some((before, jitter)) = rest.rsplit_once(" jitter ") {
+            let percent = jitter.trim().strip_suffix('%');
+            let percent =
+                percent.ok_or_else(|| unknown("jitter", jitter, "a share such as 20%"))?;
+            policy.jitter = number(percent)? / 100.0;
+            rest = before;
+        }
+        policy.backoff = rest.parse()?;
+        policy.validate()?;
+        Ok(policy)
+    }
+}
+
+impl fmt::Display for RetryPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.backoff)?;
+        if self.jitter > 0.0 {
+            write!(f, " jitter {}%", self.jitter * 100.0)?;
+        }
+        write!(f, " retries {}", self.max_retries)
+    }
+}
+
+impl RetryPolicy {
+    /// A single attempt.
+    #[must_use]
+    pub fn never() -> Self {
+        Self {
+            max_retries: 0,
+            ..Self::default()
+        }
+    }
+
+    /// `max_retries` retries, each after the same delay.
+    #[must_use]
+    pub fn fixed(max_retries: u32, delay: Duration) -> Self {
+        Self {
+            max_retries,
+            backoff: Backoff::Fixed(delay),
+            jitter: 0.0,
+        }
+    }
+}
