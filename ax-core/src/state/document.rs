@@ -8,7 +8,7 @@ use super::{Event, State, Status, next};
 const HEAD: &str = "# The life of a task
 
 This page is generated from `ax-core/src/state.rs` by `state_machine_markdown()`; a test compares the two.
-To renew it: `AX_WRITE_DOCS=1 cargo test -p ax-core state_machine_document_is_current`.
+To renew it: `AX_WRITE_DOCS=1 cargo test -p ax-tests --test tidy`.
 
 A task is born `blocked` (a step whose parents are not done), `pending`, or `running` (born claimed).
 `canceling` is `running` with the cancel mark: every way out of it leads to `canceled`.

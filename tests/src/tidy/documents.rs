@@ -1,7 +1,7 @@
 //! Documents that repeat what code says: each must say the same.
 //!
 //! What enters: a document and the texts it repeats. What leaves: the document as it should be; [`judge`] compares, or with
-//! `AX_BLESS=1` in the environment writes it.
+//! `AX_WRITE_DOCS=1` in the environment writes it.
 //!
 //! A program of a document stands below the line `<!-- example: NAME -->`, between the next two code fences. It is the part
 //! of `examples/examples/NAME.rs` between the lines `// ANCHOR: readme` and `// ANCHOR_END: readme`, without the
@@ -15,7 +15,7 @@ use super::Finding;
 const OPENING: &str = "<!-- example: ";
 const FENCE: &str = "```";
 
-/// Compares a document with what it should be, or writes it when `AX_BLESS=1` says so.
+/// Compares a document with what it should be, or writes it when `AX_WRITE_DOCS=1` says so.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub fn judge(
     if content == expected {
         return Ok(Vec::new());
     }
-    if std::env::var_os("AX_BLESS").is_some_and(|bless| bless == "1") {
+    if std::env::var_os("AX_WRITE_DOCS").is_some_and(|write| write == "1") {
         fs::write(root.join(path), expected)?;
         return Ok(Vec::new());
     }
@@ -40,7 +40,7 @@ pub fn judge(
         .count();
     let should = expected.lines().nth(same).unwrap_or("the end of the text");
     let text = format!(
-        "should be `{should}`; `AX_BLESS=1 cargo test -p ax-tests --test tidy` writes it anew"
+        "should be `{should}`; `AX_WRITE_DOCS=1 cargo test -p ax-tests --test tidy` writes it anew"
     );
     Ok(vec![Finding::new(path, same + 1, text)])
 }
