@@ -12,8 +12,9 @@ mod registry;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ax_core::{JobResult, OnLost};
+use ax_core::{Error, JobName, JobResult, NewTask, OnLost, Priority, Submission, When};
 
 pub use context::{ContextParts, ExecutionId, JobContext};
 pub use inject::{FromJob, State, States};
@@ -55,18 +56,56 @@ pub struct JobDef {
 }
 
 impl JobDef {
+    /// A task of this job with its presets; what is wrong with the arguments is reported when it is submitted.
+    pub fn submission<T>(&self, arguments: ArgumentsWriter) -> Submission<T> {
+        let (payload, mut fault) = match arguments.finish() {
+            Ok(payload) => (payload, None),
+            Err(text) => (
+                String::new(),
+                Some(Error::invalid(format!("job `{}`: {text}", self.name))),
+            ),
+        };
+        let name = JobName::new(self.name).unwrap_or_else(|error| {
+            fault.get_or_insert(error);
+            nameless()
+        });
+        let mut task = NewTask::new(name, payload);
+        match Priority::new(self.priority) {
+            Ok(priority) => task.priority = priority,
+            Err(error) => task.keep_fault(error),
+        }
+        task.on_lost = self.on_lost;
+        if let Some(delay) = self.delay_ms {
+            task.when = When::After(Duration::from_millis(delay));
+        }
+        task.fault = fault.or(task.fault);
+        Submission::new(task)
+    }
+
     /// The schedules with their names: the given one, or the name of the job, with `#2`, `#3` … from the second on.
     pub fn named_schedules(&self) -> impl Iterator<Item = (String, &'static ScheduleDef)> {
         let job = self.name;
-        self.schedules.iter().enumerate().map(move |(index, schedule)| {
-            let name = match (schedule.name, index) {
-                (Some(given), _) => given.to_owned(),
-                (None, 0) => job.to_owned(),
-                (None, later) => format!("{job}#{}", later + 1),
-            };
-            (name, schedule)
-        })
+        self.schedules
+            .iter()
+            .enumerate()
+            .map(move |(index, schedule)| {
+                let name = match (schedule.name, index) {
+                    (Some(given), _) => given.to_owned(),
+                    (None, 0) => job.to_owned(),
+                    (None, later) => format!("{job}#{}", later + 1),
+                };
+                (name, schedule)
+            })
     }
+}
+
+/// Stands in a task that carries a fault and is never stored.
+fn nameless() -> JobName {
+    #[expect(
+        clippy::expect_used,
+        reason = "a short text without control characters is a name"
+    )]
+    JobName::new("nameless").expect("a name")
 }
 
 /// How the function of a job is called.

@@ -49,7 +49,9 @@ pub struct ContextParts {
 impl JobContext {
     /// The context of one attempt.
     pub fn new(parts: ContextParts) -> Self {
-        Self { parts: Arc::new(parts) }
+        Self {
+            parts: Arc::new(parts),
+        }
     }
 
     /// The task: the same in every attempt, so the idempotency key for effects outside.
@@ -59,7 +61,10 @@ impl JobContext {
 
     /// This attempt and no other.
     pub fn execution_id(&self) -> ExecutionId {
-        ExecutionId { task: self.parts.task, fence: self.parts.fence }
+        ExecutionId {
+            task: self.parts.task,
+            fence: self.parts.fence,
+        }
     }
 
     /// The fencing token: greater in every later claim of the task, never reset.

@@ -63,7 +63,10 @@ impl<T: Clone + Send + Sync + 'static> FromJob for State<T> {
     }
 
     fn check(states: &States) -> Result<(), String> {
-        states.get::<T>().map(|_| ()).ok_or_else(|| states.missing::<T>())
+        states
+            .get::<T>()
+            .map(|_| ())
+            .ok_or_else(|| states.missing::<T>())
     }
 }
 
@@ -86,7 +89,10 @@ impl States {
 
     /// Adds a value; one of the same type is replaced.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        let held = Held { name: type_name::<T>(), value: Box::new(value) };
+        let held = Held {
+            name: type_name::<T>(),
+            value: Box::new(value),
+        };
         self.by_type.insert(TypeId::of::<T>(), held);
     }
 
@@ -104,8 +110,14 @@ impl States {
         let wanted = type_name::<T>();
         let mut held: Vec<_> = self.type_names().collect();
         held.sort_unstable();
-        let held = if held.is_empty() { "it holds none".to_owned() } else { format!("it holds {}", held.join(", ")) };
-        format!("State<{wanted}> is missing: give the value to the builder with `.state(value)` ({held})")
+        let held = if held.is_empty() {
+            "it holds none".to_owned()
+        } else {
+            format!("it holds {}", held.join(", "))
+        };
+        format!(
+            "State<{wanted}> is missing: give the value to the builder with `.state(value)` ({held})"
+        )
     }
 }
 

@@ -20,10 +20,39 @@ use serde_json::value::RawValue;
     note = "derive `serde::Serialize` and `serde::Deserialize` for `{Self}`",
     note = "a value of the host comes as `State<{Self}>` (builder: `.state(value)`), any other as `#[ax(inject)]` through `FromJob`"
 )]
-pub trait Argument: Serialize + DeserializeOwned {}
+pub trait Argument: Sized {
+    /// Adds the value to a payload.
+    fn write(&self, name: &str, arguments: ArgumentsWriter) -> ArgumentsWriter;
+
+    /// Reads the field that has one of these names, the first that is there; an absent `Option` is `None`.
+    fn read(arguments: &Arguments<'_>, names: &[&str]) -> JobResult<Self>;
+
+    /// As [`read`](Self::read), with a value for a field that is absent.
+    fn read_or(
+        arguments: &Arguments<'_>,
+        names: &[&str],
+        default: impl FnOnce() -> Self,
+    ) -> JobResult<Self>;
+}
 
 #[diagnostic::do_not_recommend]
-impl<T: Serialize + DeserializeOwned> Argument for T {}
+impl<T: Serialize + DeserializeOwned> Argument for T {
+    fn write(&self, name: &str, arguments: ArgumentsWriter) -> ArgumentsWriter {
+        arguments.field(name, self)
+    }
+
+    fn read(arguments: &Arguments<'_>, names: &[&str]) -> JobResult<Self> {
+        arguments.take(names)
+    }
+
+    fn read_or(
+        arguments: &Arguments<'_>,
+        names: &[&str],
+        default: impl FnOnce() -> Self,
+    ) -> JobResult<Self> {
+        arguments.take_or(names, default)
+    }
+}
 
 /// What the function of a job may return.
 #[diagnostic::on_unimplemented(
@@ -36,23 +65,23 @@ pub trait JobReturn {
     /// The value of a task that succeeded.
     type Output;
 
-    /// The common form.
-    fn into_job_result(self) -> JobResult<Self::Output>;
+    /// The result as JSON text.
+    fn into_json(self) -> JobResult<String>;
 }
 
-impl<T, E: Into<JobError>> JobReturn for Result<T, E> {
+impl<T: Serialize, E: Into<JobError>> JobReturn for Result<T, E> {
     type Output = T;
 
-    fn into_job_result(self) -> JobResult<T> {
-        self.map_err(Into::into)
+    fn into_json(self) -> JobResult<String> {
+        encode(&self.map_err(Into::into)?)
     }
 }
 
 impl JobReturn for () {
     type Output = ();
 
-    fn into_job_result(self) -> JobResult<()> {
-        Ok(())
+    fn into_json(self) -> JobResult<String> {
+        encode(&self)
     }
 }
 
@@ -60,14 +89,16 @@ impl JobReturn for () {
 ///
 /// A value without a JSON form (a map with keys that are not texts, an error of its own `Serialize`) is a terminal error.
 pub fn encode<T: Serialize>(value: &T) -> JobResult<String> {
-    serde_json::to_string(value)
-        .map_err(|error| JobError::msg(format!("the result cannot be written as JSON: {error}")).terminal())
+    serde_json::to_string(value).map_err(|error| {
+        JobError::msg(format!("the result cannot be written as JSON: {error}")).terminal()
+    })
 }
 
 /// Reads a whole payload into one type; for handlers that are written without the macro.
 pub fn decode<'a, T: Deserialize<'a>>(payload: &'a str) -> JobResult<T> {
-    serde_json::from_str(payload)
-        .map_err(|error| JobError::msg(format!("the payload does not fit the job: {error}")).terminal())
+    serde_json::from_str(payload).map_err(|error| {
+        JobError::msg(format!("the payload does not fit the job: {error}")).terminal()
+    })
 }
 
 /// Collects parameters into the text of a payload.
@@ -79,9 +110,15 @@ pub struct ArgumentsWriter {
 
 impl ArgumentsWriter {
     /// An object without fields.
-    #[expect(clippy::new_without_default, reason = "an unfinished object is not a useful default")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "an unfinished object is not a useful default"
+    )]
     pub fn new() -> Self {
-        Self { text: vec![b'{'], fault: None }
+        Self {
+            text: vec![b'{'],
+            fault: None,
+        }
     }
 
     /// Adds one parameter; the first one that has no JSON form is reported by [`finish`](Self::finish).
@@ -90,7 +127,9 @@ impl ArgumentsWriter {
         if self.fault.is_none()
             && let Err(error) = self.append(name, value)
         {
-            self.fault = Some(format!("parameter `{name}` cannot be written as JSON: {error}"));
+            self.fault = Some(format!(
+                "parameter `{name}` cannot be written as JSON: {error}"
+            ));
         }
         self
     }
@@ -129,7 +168,9 @@ impl<'a> Arguments<'a> {
     /// Splits the text of a payload into its fields.
     pub fn read(job: &'static str, payload: &'a str) -> JobResult<Self> {
         let mut reader = serde_json::Deserializer::from_str(payload);
-        let fields = reader.deserialize_map(Fields).and_then(|fields| reader.end().map(|()| fields));
+        let fields = reader
+            .deserialize_map(Fields)
+            .and_then(|fields| reader.end().map(|()| fields));
         match fields {
             Ok(fields) => Ok(Self { job, fields }),
             Err(error) => Err(JobError::msg(format!("payload of job `{job}`: {error}")).terminal()),
@@ -145,7 +186,11 @@ impl<'a> Arguments<'a> {
     }
 
     /// As [`take`](Self::take), with a value for a field that is absent.
-    pub fn take_or<T: DeserializeOwned>(&self, names: &[&str], default: impl FnOnce() -> T) -> JobResult<T> {
+    pub fn take_or<T: DeserializeOwned>(
+        &self,
+        names: &[&str],
+        default: impl FnOnce() -> T,
+    ) -> JobResult<T> {
         match self.find(names) {
             Some((name, raw)) => self.parse(name, raw),
             None => Ok(default()),
@@ -164,7 +209,11 @@ impl<'a> Arguments<'a> {
             let text = error.to_string();
             let place = format!(" at line {} column {}", error.line(), error.column());
             let text = text.strip_suffix(&place).unwrap_or(&text);
-            JobError::msg(format!("payload of job `{}`, field `{name}`: {text}", self.job)).terminal()
+            JobError::msg(format!(
+                "payload of job `{}`, field `{name}`: {text}",
+                self.job
+            ))
+            .terminal()
         })
     }
 
@@ -218,7 +267,8 @@ mod tests {
     use super::*;
 
     fn taken<T: DeserializeOwned>(payload: &str, names: &[&str]) -> Result<T, String> {
-        let arguments = Arguments::read("order.close", payload).map_err(|error| error.message().to_owned())?;
+        let arguments =
+            Arguments::read("order.close", payload).map_err(|error| error.message().to_owned())?;
         arguments.take(names).map_err(|error| {
             assert_eq!(error.kind(), ax_core::JobErrorKind::Terminal);
             error.message().to_owned()
@@ -227,7 +277,11 @@ mod tests {
 
     #[test]
     fn writes_and_reads_parameters_by_name() {
-        let text = ArgumentsWriter::new().field("id", &7).field("note", &"a \"b\"").finish().unwrap();
+        let text = ArgumentsWriter::new()
+            .field("id", &7)
+            .field("note", &"a \"b\"")
+            .finish()
+            .unwrap();
         assert_eq!(text, r#"{"id":7,"note":"a \"b\""}"#);
         assert_eq!(taken::<u64>(&text, &["id"]), Ok(7));
         assert_eq!(taken::<String>(&text, &["note"]), Ok("a \"b\"".into()));
@@ -241,13 +295,23 @@ mod tests {
     #[test]
     fn the_first_parameter_without_a_json_form_is_named() {
         let bad = std::collections::BTreeMap::from([((1, 2), 3)]);
-        let fault = ArgumentsWriter::new().field("grid", &bad).field("id", &1).finish().unwrap_err();
-        assert_eq!(fault, "parameter `grid` cannot be written as JSON: key must be a string");
+        let fault = ArgumentsWriter::new()
+            .field("grid", &bad)
+            .field("id", &1)
+            .finish()
+            .unwrap_err();
+        assert_eq!(
+            fault,
+            "parameter `grid` cannot be written as JSON: key must be a string"
+        );
     }
 
     #[test]
     fn the_first_name_that_is_there_wins_and_unknown_fields_are_passed_over() {
-        assert_eq!(taken::<u64>(r#"{"old":1,"new":2,"x":[{}]}"#, &["new", "old"]), Ok(2));
+        assert_eq!(
+            taken::<u64>(r#"{"old":1,"new":2,"x":[{}]}"#, &["new", "old"]),
+            Ok(2)
+        );
         assert_eq!(taken::<u64>(r#"{"old":1}"#, &["new", "old"]), Ok(1));
         assert_eq!(taken::<u64>(r#"{"\u006fld":1}"#, &["old"]), Ok(1));
     }
@@ -257,19 +321,28 @@ mod tests {
         assert_eq!(taken::<Option<u64>>("{}", &["id"]), Ok(None));
         let missing = Err("payload of job `order.close`: field `id` is missing".into());
         assert_eq!(taken::<u64>("{}", &["id"]), missing);
-        assert_eq!(taken::<serde_json::Value>("{}", &["id"]).map(|_| 0), missing);
+        assert_eq!(
+            taken::<serde_json::Value>("{}", &["id"]).map(|_| 0),
+            missing
+        );
     }
 
     #[test]
     fn a_wrong_type_names_the_field_and_what_was_expected() {
         let error = taken::<u64>(r#"{"id":"x"}"#, &["id"]).unwrap_err();
-        assert_eq!(error, "payload of job `order.close`, field `id`: invalid type: string \"x\", expected u64");
+        assert_eq!(
+            error,
+            "payload of job `order.close`, field `id`: invalid type: string \"x\", expected u64"
+        );
     }
 
     #[test]
     fn a_payload_that_is_no_object_is_refused() {
         let error = taken::<u64>("[1]", &["id"]).unwrap_err();
-        assert!(error.contains("expected an object with one field per parameter"), "{error}");
+        assert!(
+            error.contains("expected an object with one field per parameter"),
+            "{error}"
+        );
         assert!(taken::<u64>(r#"{"id":1} x"#, &["id"]).is_err());
         assert!(taken::<u64>("", &["id"]).is_err());
     }
@@ -277,6 +350,10 @@ mod tests {
     #[test]
     fn a_deep_payload_is_an_error_and_no_overflow() {
         let deep = format!(r#"{{"id":{}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
-        assert!(taken::<serde_json::Value>(&deep, &["id"]).unwrap_err().contains("recursion limit"));
+        assert!(
+            taken::<serde_json::Value>(&deep, &["id"])
+                .unwrap_err()
+                .contains("recursion limit")
+        );
     }
 }

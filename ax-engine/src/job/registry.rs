@@ -51,7 +51,10 @@ impl Registry {
     ///
     /// A library that `main` never names is not linked at all, and its jobs are then not here.
     pub fn discovered() -> Result<Self, Error> {
-        let mut linked: Vec<JobDef> = inventory::iter::<JobEntry>.into_iter().map(|entry| entry.0).collect();
+        let mut linked: Vec<JobDef> = inventory::iter::<JobEntry>
+            .into_iter()
+            .map(|entry| entry.0)
+            .collect();
         linked.sort_unstable_by_key(|def| (def.name, def.file, def.line));
         let mut registry = Self::new();
         for def in linked {
@@ -77,15 +80,25 @@ impl Registry {
         }
         self.check_schedule_names(&def)?;
         let index = self.jobs.len();
-        self.by_name.extend(all_names(&def).map(|name| (name, index)));
+        self.by_name
+            .extend(all_names(&def).map(|name| (name, index)));
         self.jobs.push(job);
         Ok(())
     }
 
     fn check_schedule_names(&self, def: &JobDef) -> Result<(), Error> {
         for (name, _) in def.named_schedules() {
-            let same = |other: &JobDef| other.named_schedules().filter(|(taken, _)| *taken == name).count();
-            let known = self.jobs.iter().find(|job| same(&job.def) > 0).map(|job| &job.def);
+            let same = |other: &JobDef| {
+                other
+                    .named_schedules()
+                    .filter(|(taken, _)| *taken == name)
+                    .count()
+            };
+            let known = self
+                .jobs
+                .iter()
+                .find(|job| same(&job.def) > 0)
+                .map(|job| &job.def);
             if let Some(other) = known.or((same(def) > 1).then_some(def)) {
                 return Err(schedule_name_taken(&name, other, def));
             }
@@ -115,15 +128,27 @@ impl Registry {
 
     /// Asks every job whether the states it needs are there; one `Invalid` error names all that miss something.
     pub fn check(&self, states: &States) -> Result<(), Error> {
-        let missing: Vec<String> = self.jobs.iter().filter_map(|job| missing_state(&job.def, states)).collect();
-        if missing.is_empty() { Ok(()) } else { Err(Error::new(ErrorKind::Invalid, missing.join("; "))) }
+        let missing: Vec<String> = self
+            .jobs
+            .iter()
+            .filter_map(|job| missing_state(&job.def, states))
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Invalid, missing.join("; ")))
+        }
     }
 }
 
 impl RegisteredJob {
     fn resolve(def: JobDef) -> Result<Self, Error> {
-        Self::resolve_texts(def)
-            .map_err(|error| Error::new(ErrorKind::Invalid, format!("job `{}` ({}): {error}", def.name, place(&def))))
+        Self::resolve_texts(def).map_err(|error| {
+            Error::new(
+                ErrorKind::Invalid,
+                format!("job `{}` ({}): {error}", def.name, place(&def)),
+            )
+        })
     }
 
     fn resolve_texts(def: JobDef) -> Result<Self, Error> {
@@ -135,7 +160,9 @@ impl RegisteredJob {
         for schedule in def.schedules {
             check_schedule(schedule)?;
         }
-        let mut retry = def.backoff.map_or_else(|| Ok(RetryPolicy::default()), str::parse)?;
+        let mut retry = def
+            .backoff
+            .map_or_else(|| Ok(RetryPolicy::default()), str::parse)?;
         if let Some(max_retries) = def.max_retries {
             retry.max_retries = max_retries;
         }
@@ -145,7 +172,13 @@ impl RegisteredJob {
             Handler::Async(_) => JobKind::Async,
             Handler::Blocking(_) => JobKind::Blocking,
         };
-        Ok(Self { def, name, retry, timeout, kind })
+        Ok(Self {
+            def,
+            name,
+            retry,
+            timeout,
+            kind,
+        })
     }
 }
 
@@ -154,9 +187,10 @@ fn check_schedule(schedule: &ScheduleDef) -> Result<(), Error> {
     schedule.overlap.parse::<Overlap>()?;
     match schedule.trigger {
         TriggerDef::Cron { text, zone } => Cron::parse(text, zone).map(|_| ()),
-        TriggerDef::Every { ms: 0 } | TriggerDef::FixedDelay { ms: 0 } => {
-            Err(Error::new(ErrorKind::Invalid, "a schedule needs an interval greater than zero"))
-        }
+        TriggerDef::Every { ms: 0 } | TriggerDef::FixedDelay { ms: 0 } => Err(Error::new(
+            ErrorKind::Invalid,
+            "a schedule needs an interval greater than zero",
+        )),
         TriggerDef::Every { .. } | TriggerDef::FixedDelay { .. } => Ok(()),
     }
 }
@@ -231,20 +265,45 @@ mod tests {
     #[test]
     fn aliases_resolve_to_the_job() {
         let mut registry = Registry::new();
-        registry.add(JobDef { aliases: &["close_order"], ..def("order.close", 1) }).unwrap();
-        assert_eq!(registry.get("close_order").unwrap().name.as_str(), "order.close");
+        registry
+            .add(JobDef {
+                aliases: &["close_order"],
+                ..def("order.close", 1)
+            })
+            .unwrap();
+        assert_eq!(
+            registry.get("close_order").unwrap().name.as_str(),
+            "order.close"
+        );
         assert_eq!(registry.names().collect::<Vec<_>>(), ["order.close"]);
-        assert_eq!(registry.names_and_aliases().collect::<Vec<_>>(), ["order.close", "close_order"]);
+        assert_eq!(
+            registry.names_and_aliases().collect::<Vec<_>>(),
+            ["order.close", "close_order"]
+        );
         assert!(registry.get("other").is_none());
     }
 
     #[test]
     fn two_jobs_of_one_name_are_refused_with_both_places() {
         let mut registry = Registry::new();
-        registry.add(JobDef { aliases: &["pay"], ..def("pay.charge", 3) }).unwrap();
+        registry
+            .add(JobDef {
+                aliases: &["pay"],
+                ..def("pay.charge", 3)
+            })
+            .unwrap();
         let text = refused(&mut registry, def("pay.charge", 9));
-        assert!(text.contains("src/jobs.rs:3") && text.contains("src/jobs.rs:9"), "{text}");
-        let text = refused(&mut registry, JobDef { aliases: &["pay"], ..def("pay.refund", 12) });
+        assert!(
+            text.contains("src/jobs.rs:3") && text.contains("src/jobs.rs:9"),
+            "{text}"
+        );
+        let text = refused(
+            &mut registry,
+            JobDef {
+                aliases: &["pay"],
+                ..def("pay.refund", 12)
+            },
+        );
         assert!(text.contains("`pay`"), "{text}");
         assert_eq!(registry.jobs().len(), 1);
     }
@@ -268,12 +327,27 @@ mod tests {
         };
         registry.add(good).unwrap();
         let job = registry.get("good").unwrap();
-        assert_eq!((job.retry.max_retries, job.timeout), (7, Some(Duration::from_secs(30))));
+        assert_eq!(
+            (job.retry.max_retries, job.timeout),
+            (7, Some(Duration::from_secs(30)))
+        );
         assert_eq!(job.retry.delay(3, 0.5), Duration::from_secs(4));
 
-        let text = refused(&mut registry, JobDef { backoff: Some("linear"), ..def("bad", 2) });
+        let text = refused(
+            &mut registry,
+            JobDef {
+                backoff: Some("linear"),
+                ..def("bad", 2)
+            },
+        );
         assert!(text.contains("job `bad` (src/jobs.rs:2)"), "{text}");
-        refused(&mut registry, JobDef { priority: 10, ..def("bad", 2) });
+        refused(
+            &mut registry,
+            JobDef {
+                priority: 10,
+                ..def("bad", 2)
+            },
+        );
         refused(&mut registry, def("", 2));
         const NEVER: &[ScheduleDef] = &[ScheduleDef {
             name: None,
@@ -281,17 +355,31 @@ mod tests {
             misfire: "fire_once",
             overlap: "skip",
         }];
-        refused(&mut registry, JobDef { schedules: NEVER, ..def("bad", 2) });
+        refused(
+            &mut registry,
+            JobDef {
+                schedules: NEVER,
+                ..def("bad", 2)
+            },
+        );
     }
 
     #[test]
     fn a_missing_state_names_the_job_and_the_type() {
         let mut registry = Registry::new();
-        registry.add(JobDef { check: <State<u64> as FromJob>::check, ..def("order.close", 4) }).unwrap();
+        registry
+            .add(JobDef {
+                check: <State<u64> as FromJob>::check,
+                ..def("order.close", 4)
+            })
+            .unwrap();
         let mut states = States::new();
         states.insert("text");
         let error = registry.check(&states).unwrap_err().to_string();
-        assert!(error.contains("job `order.close` (src/jobs.rs:4): State<u64> is missing"), "{error}");
+        assert!(
+            error.contains("job `order.close` (src/jobs.rs:4): State<u64> is missing"),
+            "{error}"
+        );
         assert!(error.contains("it holds &str"), "{error}");
         states.insert(7_u64);
         registry.check(&states).unwrap();
@@ -306,9 +394,32 @@ mod tests {
             overlap: "skip",
         };
         let mut registry = Registry::new();
-        registry.add(JobDef { schedules: &[TICK], ..def("a", 1) }).unwrap();
-        assert!(refused(&mut registry, JobDef { schedules: &[TICK], ..def("b", 2) }).contains("`nightly`"));
-        assert!(refused(&mut Registry::new(), JobDef { schedules: &[TICK, TICK], ..def("c", 3) }).contains("`nightly`"));
+        registry
+            .add(JobDef {
+                schedules: &[TICK],
+                ..def("a", 1)
+            })
+            .unwrap();
+        assert!(
+            refused(
+                &mut registry,
+                JobDef {
+                    schedules: &[TICK],
+                    ..def("b", 2)
+                }
+            )
+            .contains("`nightly`")
+        );
+        assert!(
+            refused(
+                &mut Registry::new(),
+                JobDef {
+                    schedules: &[TICK, TICK],
+                    ..def("c", 3)
+                }
+            )
+            .contains("`nightly`")
+        );
     }
 
     #[test]
@@ -319,8 +430,18 @@ mod tests {
             misfire: "fire_once",
             overlap: "skip",
         };
-        const TICKS: &[ScheduleDef] = &[TICK, ScheduleDef { name: Some("own"), ..TICK }, TICK];
-        let def = JobDef { schedules: TICKS, ..def("report", 1) };
+        const TICKS: &[ScheduleDef] = &[
+            TICK,
+            ScheduleDef {
+                name: Some("own"),
+                ..TICK
+            },
+            TICK,
+        ];
+        let def = JobDef {
+            schedules: TICKS,
+            ..def("report", 1)
+        };
         let names: Vec<_> = def.named_schedules().map(|(name, _)| name).collect();
         assert_eq!(names, ["report", "own", "report#3"]);
     }
