@@ -297,3 +297,105 @@ impl FromStr for AttemptEnd {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[derive(Debug)]
+    struct Outer(io::Error);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("read the invoice")
+        }
+    }
+
+    impl StdError for Outer {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    fn parse(text: &str) -> JobResult<u8> {
+        Ok(text.parse::<u8>()?)
+    }
+
+    #[test]
+    fn question_mark_takes_every_error() {
+        assert_eq!(parse("7").unwrap(), 7);
+        let error = parse("x").unwrap_err();
+        assert_eq!(error.message(), "invalid digit found in string");
+        assert_eq!(error.kind(), JobErrorKind::Retry);
+        assert_eq!(JobError::from("plain").message(), "plain");
+        assert_eq!(JobError::from(String::from("owned")).message(), "owned");
+        let boxed: Box<dyn StdError + Send + Sync> = "boxed".into();
+        assert_eq!(JobError::from(boxed).message(), "boxed");
+    }
+
+    #[test]
+    fn causes_are_joined_once() {
+        let error = JobError::from(Outer(io::Error::other("disk is full")));
+        assert_eq!(error.message(), "read the invoice: disk is full");
+        // io::Error::other shows its inner error itself and names it as its source too.
+        let nested = JobError::from(io::Error::other(Outer(io::Error::other("gone"))));
+        assert_eq!(nested.message(), "read the invoice: gone");
+    }
+
+    #[test]
+    fn errors_carry_a_decision() {
+        let second = Duration::from_secs(1);
+        let broken: Result<(), _> = Err(io::Error::other("x"));
+        assert_eq!(
+            broken.or_terminal().unwrap_err().kind(),
+            JobErrorKind::Terminal
+        );
+        let broken: Result<(), _> = Err("busy");
+        assert_eq!(
+            broken.or_retry_after(second).unwrap_err().kind(),
+            JobErrorKind::RetryAfter(second)
+        );
+        let again: JobResult<()> = Err(JobError::msg("again"));
+        assert_eq!(
+            again.or_terminal().unwrap_err(),
+            JobError::msg("again").terminal()
+        );
+        assert_eq!(
+            JobError::snooze(second).kind(),
+            JobErrorKind::Snooze(second)
+        );
+        assert_eq!(JobError::canceled().kind(), JobErrorKind::Canceled);
+    }
+
+    #[test]
+    fn outcomes_read_back() {
+        let done = Outcome::Succeeded(7);
+        let text = serde_json::to_string(&done).unwrap();
+        assert_eq!(text, r#"{"state":"succeeded","value":7}"#);
+        assert_eq!(serde_json::from_str::<Outcome<i32>>(&text).unwrap(), done);
+        assert_eq!(done.state(), State::Succeeded);
+        assert_eq!(
+            Outcome::Succeeded("7")
+                .try_map(str::parse::<i32>)
+                .unwrap()
+                .ok(),
+            Some(7)
+        );
+        let failed = Outcome::<&str>::Failed {
+            error: "no".to_owned(),
+        }
+        .try_map(str::parse::<i32>);
+        assert_eq!(failed.unwrap().state(), State::Failed);
+        assert_eq!(Outcome::<()>::Expired.ok(), None);
+    }
+
+    #[test]
+    fn attempt_ends_read_back() {
+        for end in AttemptEnd::ALL {
+            assert_eq!(AttemptEnd::from_code(end.code()), Some(end));
+            assert_eq!(end.as_str().parse::<AttemptEnd>().unwrap(), end);
+        }
+        assert_eq!(AttemptEnd::from_code(0), None);
+    }
+}

@@ -186,3 +186,166 @@ pub(crate) fn check_retries(retries: u32) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::days;
+    use proptest::prelude::*;
+
+    fn exponential(base: Duration, factor: f64, cap: Duration) -> RetryPolicy {
+        RetryPolicy {
+            max_retries: 3,
+            backoff: Backoff::Exponential { base, factor, cap },
+            jitter: 0.0,
+        }
+    }
+
+    #[test]
+    fn the_default_waits_as_written() {
+        let policy = RetryPolicy::default();
+        let waits = [1, 2, 3, 4, u32::MAX].map(|retry| policy.delay(retry, 0.5));
+        assert_eq!(waits, [secs(30), mins(2), mins(10), mins(10), mins(10)]);
+        assert_eq!(policy.delay(0, 0.5), secs(30));
+    }
+
+    #[test]
+    fn exponential_doubles_up_to_its_cap() {
+        let policy = exponential(secs(1), 2.0, secs(10));
+        let waits = [1, 2, 3, 4, 5, 6].map(|retry| policy.delay(retry, 0.0).as_secs());
+        assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
+    }
+
+    #[test]
+    fn case_c29_backoff_saturates() {
+        for base in [Duration::from_millis(1), secs(1), days(1)] {
+            for factor in [1.0, 1.5, 2.0, 1e3, 1e9] {
+                for cap in [base, days(30), MAX_DELAY] {
+                    let policy = exponential(base, factor, cap.max(base));
+                    policy.validate().unwrap();
+                    let mut before = Duration::ZERO;
+                    for retry in [
+                        1,
+                        2,
+                        3,
+                        31,
+                        32,
+                        33,
+                        63,
+                        64,
+                        65,
+                        1_000,
+                        1_000_000,
+                        u32::MAX - 1,
+                        u32::MAX,
+                    ] {
+                        let delay = policy.delay(retry, 0.0);
+                        assert!(
+                            delay >= before && delay >= base && delay <= cap,
+                            "{policy:?} {retry}"
+                        );
+                        before = delay;
+                    }
+                    assert!(
+                        factor == 1.0 || before == cap.max(base),
+                        "{policy:?} {before:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn case_c29_misconfiguration_is_refused() {
+        for factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, 0.99, -2.0] {
+            assert!(
+                exponential(secs(1), factor, mins(1)).validate().is_err(),
+                "{factor}"
+            );
+        }
+        assert!(exponential(mins(2), 2.0, mins(1)).validate().is_err());
+        assert!(exponential(mins(2), 2.0, Duration::MAX).validate().is_err());
+        for jitter in [f64::NAN, -0.1, 1.1, f64::INFINITY] {
+            assert!(
+                RetryPolicy {
+                    jitter,
+                    ..RetryPolicy::default()
+                }
+                .validate()
+                .is_err(),
+                "{jitter}"
+            );
+        }
+        for backoff in [
+            Backoff::List(vec![]),
+            Backoff::Fixed(Duration::MAX),
+            Backoff::List(vec![Duration::MAX]),
+        ] {
+            assert!(
+                RetryPolicy {
+                    backoff,
+                    ..RetryPolicy::default()
+                }
+                .validate()
+                .is_err()
+            );
+        }
+        assert!(
+            RetryPolicy {
+                max_retries: u32::MAX,
+                ..RetryPolicy::default()
+            }
+            .validate()
+            .is_err()
+        );
+        assert!(RetryPolicy::default().validate().is_ok());
+        assert!(RetryPolicy::never().validate().is_ok());
+    }
+
+    fn any_duration() -> impl Strategy<Value = Duration> {
+        prop_oneof![
+            (0..u64::MAX, 0..1_000_000_000_u32).prop_map(|(s, n)| Duration::new(s, n)),
+            (0..10_000_000_u64).prop_map(Duration::from_millis),
+            Just(Duration::ZERO),
+            Just(Duration::MAX),
+        ]
+    }
+
+    fn any_backoff() -> impl Strategy<Value = Backoff> {
+        prop_oneof![
+            prop::collection::vec(any_duration(), 0..5).prop_map(Backoff::List),
+            any_duration().prop_map(Backoff::Fixed),
+            (any_duration(), any::<f64>(), any_duration())
+                .prop_map(|(base, factor, cap)| Backoff::Exponential { base, factor, cap }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_policy_panics_or_exceeds_the_limit(backoff in any_backoff(), jitter: f64, retry: u32, random: f64) {
+            let policy = RetryPolicy { max_retries: 3, backoff, jitter };
+            prop_assert!(policy.delay(retry, random) <= MAX_DELAY);
+        }
+
+        #[test]
+        fn valid_exponentials_grow_up_to_the_cap(
+            base in 1..86_400_000_u64, factor in 1.0..1e9_f64, more in 0..1_000_000_000_u64,
+            jitter in 0.0..=1.0_f64, random in 0.0..=1.0_f64, retry in 1..u32::MAX,
+        ) {
+            let base = Duration::from_millis(base);
+            let mut policy = exponential(base, factor, base + Duration::from_millis(more));
+            policy.jitter = jitter;
+            policy.validate().unwrap();
+            let (this, after) = (policy.delay(retry, random), policy.delay(retry + 1, random));
+            prop_assert!(this <= after && after <= base + Duration::from_millis(more));
+        }
+
+        #[test]
+        fn jitter_only_takes_away(jitter in 0.0..=1.0_f64, random in 0.0..=1.0_f64) {
+            let policy = RetryPolicy { jitter, ..RetryPolicy::default() };
+            let delay = policy.delay(1, random);
+            prop_assert!(delay <= secs(30));
+            prop_assert!(delay.as_secs_f64() >= 30.0 * (1.0 - jitter) - 1e-6);
+        }
+    }
+}

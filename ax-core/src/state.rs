@@ -361,3 +361,124 @@ const fn from_final(event: Event) -> Option<State> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn every_status() -> impl Iterator<Item = Status> {
+        let marks = [CancelMark::None, CancelMark::Marked];
+        State::ALL
+            .into_iter()
+            .flat_map(move |state| marks.map(|cancel| Status { state, cancel }))
+    }
+
+    #[test]
+    fn words_and_numbers_read_back() {
+        for state in State::ALL {
+            assert_eq!(State::from_code(state.code()), Some(state));
+            assert_eq!(state.as_str().parse::<State>().unwrap(), state);
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+        assert_eq!(State::ALL.map(State::code), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(State::from_code(9), None);
+        assert!("ready".parse::<State>().is_err());
+    }
+
+    #[test]
+    fn final_states_leave_only_by_rerun() {
+        for status in every_status().filter(|status| status.state.is_final()) {
+            for event in Event::ALL {
+                let expected = (event == Event::Rerun).then_some(Status::unmarked(State::Pending));
+                assert_eq!(next(status, event), expected, "{status:?} {event}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_way_out_of_a_marked_running_task_is_canceled() {
+        for event in Event::ALL {
+            let next = next(Status::CANCELING, event);
+            assert_eq!(
+                next.is_some_and(|to| to.state != State::Running),
+                event.ends_attempt()
+            );
+            if let Some(to) = next.filter(|to| *to != Status::CANCELING) {
+                assert_eq!(to, Status::unmarked(State::Canceled), "{event}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_end_of_an_attempt_leaves_running_and_nothing_else_does() {
+        let running = Status::unmarked(State::Running);
+        for event in Event::ALL {
+            let leaves = next(running, event).is_some_and(|to| to.state != State::Running);
+            assert_eq!(leaves, event.ends_attempt(), "{event}");
+        }
+    }
+
+    #[test]
+    fn case_c22_cancel_works_in_every_live_state() {
+        for status in Status::LIVE {
+            let to = next(status, Event::Cancel).unwrap();
+            assert!(to == Status::CANCELING || to.state == State::Canceled);
+        }
+    }
+
+    #[test]
+    fn only_a_pending_unmarked_task_is_claimed() {
+        for status in every_status() {
+            let claimed = next(status, Event::Claim).is_some();
+            assert_eq!(
+                claimed,
+                status == Status::unmarked(State::Pending),
+                "{status:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mark_outside_running_is_no_status_of_a_live_row() {
+        for state in [State::Blocked, State::Pending] {
+            let status = Status {
+                state,
+                cancel: CancelMark::Marked,
+            };
+            assert!(
+                Event::ALL
+                    .into_iter()
+                    .all(|event| next(status, event).is_none())
+            );
+        }
+    }
+
+    #[test]
+    fn state_machine_document_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
+        let current = state_machine_markdown();
+        if std::env::var_os("AX_WRITE_DOCS").is_some() {
+            std::fs::write(path, &current).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            written == current,
+            "run AX_WRITE_DOCS=1 cargo test -p ax-core state_machine_document"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_life_keeps_the_rules(events in prop::collection::vec(prop::sample::select(&Event::ALL), 1..60)) {
+            let mut status = Status::unmarked(State::Pending);
+            for event in events {
+                let Some(to) = next(status, event) else { continue };
+                prop_assert!(to.cancel == CancelMark::None || to == Status::CANCELING);
+                prop_assert!(!status.state.is_final() || event == Event::Rerun);
+                prop_assert!(to.state != State::Running || event == Event::Claim || status.state == State::Running);
+                status = to;
+            }
+        }
+    }
+}

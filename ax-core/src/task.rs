@@ -205,3 +205,40 @@ mod millis {
         Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_task_reads_back_with_ids_as_text() {
+        let id = TaskId::v7(Timestamp::from_millis(1), [7; 10]);
+        let text = json!({
+            "id": id.to_string(), "namespace": "default", "job": "j", "state": "running", "round": 0,
+            "priority": 5, "ready_at": 1, "deadline": null, "payload": "{}", "key": null, "tags": ["a"],
+            "route_key": null, "max_retries": 3, "timeout_ms": 1_500, "created_at": 1, "attempt": 1, "lost": 0,
+            "fence": 2, "node": null, "claimed_at": 3, "started_at": 4, "finished_at": null, "result": null,
+            "error": null, "cancel_requested_at": 5, "schedule": null, "trace": null, "run": null, "step": null,
+            "map_index": null,
+        });
+        let task: Task = serde_json::from_value(text.clone()).unwrap();
+        assert_eq!(task.timeout, Some(Duration::from_millis(1_500)));
+        assert_eq!(task.status(), Status::CANCELING);
+        assert_eq!(serde_json::to_value(&task).unwrap(), text);
+        let done = Task {
+            state: State::Succeeded,
+            ..task
+        };
+        assert_eq!(done.status(), Status::unmarked(State::Succeeded));
+    }
+
+    #[test]
+    fn key_modes_read_back() {
+        for mode in [KeyMode::Reject, KeyMode::ReturnExisting, KeyMode::Replace] {
+            assert_eq!(mode.as_str().parse::<KeyMode>().unwrap(), mode);
+            assert_eq!(serde_json::to_value(mode).unwrap(), mode.as_str());
+        }
+        assert!("ignore".parse::<KeyMode>().is_err());
+    }
+}

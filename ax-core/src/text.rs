@@ -185,3 +185,183 @@ fn cut(mut clean: String, original: usize, max_bytes: usize) -> String {
     clean.push_str(marker);
     clean
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    fn check(text: &str) -> Result<(), String> {
+        Limits::default()
+            .check_payload(text)
+            .map_err(|error| error.to_string())
+    }
+
+    fn nested(depth: usize) -> String {
+        "[".repeat(depth) + &"]".repeat(depth)
+    }
+
+    #[test]
+    fn case_c28_depth_is_counted_without_recursion() {
+        for depth in [0, 1, 127, 128] {
+            let text = if depth == 0 {
+                "1".to_owned()
+            } else {
+                nested(depth)
+            };
+            assert_eq!(check(&text), Ok(()), "{depth}");
+        }
+        for depth in [129, 10_000, 500_000] {
+            let error = check(&nested(depth)).unwrap_err();
+            assert_eq!(
+                error, "payload is nested deeper than 128 levels; flatten it",
+                "{depth}"
+            );
+        }
+        let wide = format!("[{}1]", "[],".repeat(1_000));
+        assert_eq!(check(&wide), Ok(()));
+        let brackets_in_text = format!("\"{}\"", "[".repeat(1_000));
+        assert_eq!(check(&brackets_in_text), Ok(()));
+    }
+
+    #[test]
+    fn case_c24_nul_and_lone_surrogates_are_refused() {
+        for text in ["\"a\0b\"", r#""\u0000""#, r#"{"\u0000":1}"#, "\0"] {
+            assert!(check(text).unwrap_err().contains("NUL"), "{text:?}");
+        }
+        for text in [
+            r#""\ud800""#,
+            r#""\udfff""#,
+            r#""\ud800\ud800""#,
+            r#""\ud83dx""#,
+            r#""\ud83d\n""#,
+            r#""\udc00\ud800""#,
+        ] {
+            assert!(check(text).unwrap_err().contains("surrogate"), "{text}");
+        }
+        for text in [
+            r#""\ud83d\ude00""#,
+            r#""\\u0000""#,
+            r#""\\\\ud800""#,
+            r#""\u0001\u00e9""#,
+            "\"😀\"",
+        ] {
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_json_says_where() {
+        for text in [
+            "",
+            "{",
+            "[1,]",
+            "nope",
+            "1 2",
+            "\"\\u12\"",
+            "\"open",
+            "\"\\",
+            "]",
+        ] {
+            let error = check(text).unwrap_err();
+            assert!(error.starts_with("payload is not valid JSON: "), "{error}");
+        }
+        assert!(
+            check("{\"a\": 1,\n x}")
+                .unwrap_err()
+                .ends_with("line 2 column 2")
+        );
+    }
+
+    #[test]
+    fn case_c26_a_payload_over_the_limit_is_refused_with_the_numbers() {
+        let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+        assert_eq!(check(&text(1 << 20)), Ok(()));
+        let error = check(&text((1 << 20) + 1)).unwrap_err();
+        assert!(
+            error.contains("1048577 bytes, the limit is 1048576"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn case_c26_error_texts_are_cut_at_a_character() {
+        for bytes in [65_535, 65_536, 65_537, 1 << 20, 20 << 20] {
+            for unit in ["x", "é", "字", "😀"] {
+                let text = unit.repeat(bytes / unit.len() + 1);
+                let clean = clean_text(&text, 65_536);
+                assert!(clean.len() <= 65_536);
+                let marker = format!("… [cut, {} bytes]", text.len());
+                assert_eq!(
+                    clean.ends_with(&marker),
+                    text.len() > 65_536,
+                    "{bytes} {unit}"
+                );
+            }
+        }
+        assert_eq!(clean_text("abcdef", 3), "abc");
+        assert_eq!(clean_text("é", 1), "");
+    }
+
+    #[test]
+    fn case_c24_own_texts_are_cleaned_visibly() {
+        assert_eq!(clean_text("a\0b", 100), "a\u{FFFD}b");
+        assert_eq!(clean_text("\0\0", 100), "\u{FFFD}\u{FFFD}");
+        assert_eq!(clean_text("plain", 100), "plain");
+    }
+
+    fn depth_of(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
+            Value::Object(fields) => 1 + fields.values().map(depth_of).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[^\0]*".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(12, 200, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map("[^\0]*", inner, 0..5)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn depth_equals_the_recursive_model(value in any_json()) {
+            let (text, depth) = (value.to_string(), depth_of(&value));
+            prop_assert!(check_json("x", &text, usize::MAX, depth).is_ok());
+            if depth > 0 {
+                prop_assert!(check_json("x", &text, usize::MAX, depth - 1).is_err());
+            }
+        }
+
+        #[test]
+        fn what_passes_is_read_back(text in r#"[\[\]{}",:\\u0-9a-fdD\x00 ]{0,30}"#) {
+            if check_json("x", &text, usize::MAX, 100).is_ok() {
+                let value = serde_json::from_str::<Value>(&text);
+                prop_assert!(value.is_ok(), "{:?}", value);
+                prop_assert!(!value.unwrap().to_string().contains("\\u0000"));
+            }
+        }
+
+        #[test]
+        fn cleaned_text_keeps_its_limit(text in "(\0|.){0,60}", max in 0..100_usize) {
+            let clean = clean_text(&text, max);
+            prop_assert!(clean.len() <= max);
+            prop_assert!(!clean.contains('\0'));
+            if !text.contains('\0') && text.len() <= max {
+                prop_assert_eq!(clean, text);
+            }
+        }
+    }
+}

@@ -173,44 +173,48 @@ const UNITS: [(&str, u64); 6] = [
 /// # Errors
 /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for anything else, and for more than [`MAX_DELAY`].
 pub fn parse_duration(text: &str) -> Result<Duration, Error> {
-    let refuse = |why: &str| {
+    read_duration(text.trim()).map_err(|why| {
         let shown = crate::clean_text(text, 64);
         Error::invalid(format!(
             "\"{shown}\" is not a duration: {why}; write it like 30s, 1h 30m, 500ms, 2d or 1w"
         ))
-    };
-    let mut rest = text.trim();
-    let (mut millis, mut next_unit) = (0_u64, 0);
+    })
+}
+
+fn read_duration(mut rest: &str) -> Result<Duration, &'static str> {
     if rest.is_empty() {
-        return Err(refuse("it is empty"));
+        return Err("it is empty");
     }
+    let (mut total, mut next_unit) = (0_u64, 0);
     while !rest.is_empty() {
-        let (number, after) = split_at_first(rest, |c| !c.is_ascii_digit());
-        let number: u64 = match number.parse() {
-            Ok(number) => number,
-            Err(_) if number.is_empty() => return Err(refuse("a number is missing")),
-            Err(_) => return Err(refuse("the number is too large")),
-        };
-        let (unit, after) = split_at_first(after.trim_start(), |c| !c.is_ascii_alphabetic());
-        let index = UNITS.iter().position(|(name, _)| *name == unit);
-        let index =
-            index.ok_or_else(|| refuse("every number needs a unit of w, d, h, m, s or ms"))?;
-        if index < next_unit {
-            return Err(refuse("units go from large to small, each once"));
+        let (unit, millis, after) = read_part(rest)?;
+        if unit < next_unit {
+            return Err("units go from large to small, each once");
         }
-        next_unit = index + 1;
-        let part = number.checked_mul(UNITS[index].1);
-        millis = part
-            .and_then(|part| millis.checked_add(part))
-            .ok_or_else(|| refuse("it is too long"))?;
-        rest = after.trim_start();
+        next_unit = unit + 1;
+        total = total.checked_add(millis).ok_or("it is too long")?;
+        rest = after;
     }
-    let span = Duration::from_millis(millis);
+    let span = Duration::from_millis(total);
     if span > MAX_DELAY {
-        Err(refuse("it is longer than 100 years"))
+        Err("it is longer than 100 years")
     } else {
         Ok(span)
     }
+}
+
+/// One number with its unit: the unit's place in [`UNITS`], the milliseconds, and what follows.
+fn read_part(text: &str) -> Result<(usize, u64, &str), &'static str> {
+    let (digits, after) = split_at_first(text, |c| !c.is_ascii_digit());
+    let (name, rest) = split_at_first(after.trim_start(), |c| !c.is_ascii_alphabetic());
+    if digits.is_empty() {
+        return Err("a number is missing");
+    }
+    let count: u64 = digits.parse().map_err(|_| "the number is too large")?;
+    let unit = UNITS.iter().position(|(unit, _)| *unit == name);
+    let unit = unit.ok_or("every number needs a unit of w, d, h, m, s or ms")?;
+    let millis = count.checked_mul(UNITS[unit].1).ok_or("it is too long")?;
+    Ok((unit, millis, rest.trim_start()))
 }
 
 fn split_at_first(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
@@ -235,5 +239,132 @@ pub fn format_duration(span: Duration) -> String {
         "0s".to_owned()
     } else {
         parts.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn durations_read_as_written() {
+        for (text, expected) in [
+            ("30s", secs(30)),
+            ("1h 30m", mins(90)),
+            ("1h30m", mins(90)),
+            ("500ms", Duration::from_millis(500)),
+            ("2d", hours(48)),
+            ("1w", days(7)),
+            (" 1 h ", hours(1)),
+            ("0s", Duration::ZERO),
+            ("36500d", MAX_DELAY),
+        ] {
+            assert_eq!(parse_duration(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_durations_say_why() {
+        for (text, why) in [
+            ("", "it is empty"),
+            ("30", "every number needs a unit"),
+            ("s", "a number is missing"),
+            ("-5s", "a number is missing"),
+            ("1.5h", "every number needs a unit"),
+            ("5 minutes", "every number needs a unit"),
+            ("30m 1h", "units go from large to small"),
+            ("1s 1s", "units go from large to small"),
+            ("36501d", "longer than 100 years"),
+            ("99999999999999999999s", "the number is too large"),
+            ("18446744073709551615w", "it is too long"),
+            ("1s\0", "a number is missing"),
+        ] {
+            let error = parse_duration(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn case_c30_arithmetic_saturates_and_never_wraps() {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        for span in [
+            Duration::MAX,
+            Duration::from_millis(u64::MAX),
+            days(u64::MAX),
+        ] {
+            assert_eq!(now.plus(span), Timestamp::MAX);
+            assert_eq!(now.checked_plus(span), None);
+        }
+        for day in [24, 25, 365, 36_500] {
+            assert_eq!(now.plus(days(day)).since(now), days(day));
+        }
+        let lowest = Timestamp::from_millis(i64::MIN);
+        assert_eq!(lowest.since(now), Duration::ZERO);
+        assert_eq!(
+            Timestamp::MAX.since(lowest),
+            Duration::from_millis(u64::MAX)
+        );
+        assert_eq!(lowest.minus(Duration::MAX), lowest);
+    }
+
+    #[test]
+    fn instants_print_and_read_back() {
+        let at = Timestamp::from_millis(1_772_937_000_123);
+        assert_eq!(at.to_string(), "2026-03-08T02:30:00.123Z");
+        assert_eq!(
+            "2026-03-08T03:30:00.123+01:00"
+                .parse::<Timestamp>()
+                .unwrap(),
+            at
+        );
+        assert_eq!(Timestamp::MAX.to_string(), "never");
+        assert_eq!("never".parse::<Timestamp>().unwrap(), Timestamp::MAX);
+        assert_eq!(
+            Timestamp::from_millis(i64::MIN).to_string(),
+            "-9223372036854775808 ms"
+        );
+        assert_eq!(Timestamp::MAX_VALID.to_string(), "9999-12-31T23:59:59.999Z");
+        assert!("tomorrow".parse::<Timestamp>().is_err());
+        assert_eq!(
+            Timestamp::from(SystemTime::UNIX_EPOCH + secs(3)).as_millis(),
+            3_000
+        );
+        assert_eq!(
+            Timestamp::from(SystemTime::UNIX_EPOCH - secs(3)).as_millis(),
+            -3_000
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn written_durations_read_back(millis in 0..=3_153_600_000_000_u64) {
+            let span = Duration::from_millis(millis);
+            prop_assert_eq!(parse_duration(&format_duration(span)).unwrap(), span);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            let _ = parse_duration(&text);
+        }
+
+        #[test]
+        fn plus_and_since_agree(at: i64, millis: u64) {
+            let at = Timestamp::from_millis(at);
+            let span = Duration::from_millis(millis);
+            let later = at.plus(span);
+            prop_assert!(later >= at);
+            if let Some(exact) = at.checked_plus(span) {
+                prop_assert_eq!(exact.since(at), span);
+            } else {
+                prop_assert_eq!(later, Timestamp::MAX);
+            }
+        }
+
+        #[test]
+        fn instants_read_back(millis in 0..=253_402_300_799_999_i64) {
+            let at = Timestamp::from_millis(millis);
+            prop_assert_eq!(at.to_string().parse::<Timestamp>().unwrap(), at);
+        }
     }
 }

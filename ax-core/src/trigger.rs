@@ -198,3 +198,111 @@ impl TryFrom<Stored> for Trigger {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{days, mins, secs};
+    use proptest::prelude::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn every(interval: Duration, phase_from: i64) -> Trigger {
+        Trigger::Every {
+            interval,
+            phase_from: at(phase_from),
+        }
+    }
+
+    #[test]
+    fn each_kind_names_its_next_instant() {
+        assert_eq!(Trigger::Once(at(10)).next_after(at(9)), Some(at(10)));
+        assert_eq!(Trigger::Once(at(10)).next_after(at(10)), None);
+        assert_eq!(Trigger::Delay(secs(1)).next_after(at(5)), Some(at(1_005)));
+        assert_eq!(
+            Trigger::FixedDelay(Duration::ZERO).next_after(at(5)),
+            Some(at(6))
+        );
+        let minute = every(mins(1), 30_000);
+        assert_eq!(minute.next_after(at(-5)), Some(at(30_000)));
+        assert_eq!(minute.next_after(at(30_000)), Some(at(90_000)));
+        assert_eq!(minute.next_after(at(89_999)), Some(at(90_000)));
+    }
+
+    #[test]
+    fn case_c30_far_instants_end_and_never_wrap() {
+        assert_eq!(every(days(1), 0).next_after(Timestamp::MAX), None);
+        assert_eq!(every(Duration::MAX, 0).next_after(at(1)), None);
+        assert_eq!(every(Duration::ZERO, 0).next_after(at(1)), None);
+        assert_eq!(Trigger::Delay(Duration::MAX).next_after(at(1)), None);
+        assert_eq!(
+            every(days(1), i64::MIN).next_after(at(i64::MIN)),
+            Some(at(i64::MIN + 86_400_000))
+        );
+        for wrong in [
+            every(Duration::from_micros(999), 0),
+            every(Duration::MAX, 0),
+            every(secs(1), -1),
+            Trigger::Delay(Duration::MAX),
+            Trigger::Once(Timestamp::MAX),
+        ] {
+            assert!(wrong.validate().is_err(), "{wrong:?}");
+        }
+        assert!(every(secs(1), 0).validate().is_ok());
+    }
+
+    #[test]
+    fn triggers_read_back_from_their_column() {
+        let cron = Cron::parse("0 0 2 * * *", "Asia/Shanghai").unwrap();
+        for (trigger, text) in [
+            (Trigger::Once(at(5)), r#"{"kind":"once","at":5}"#),
+            (
+                Trigger::Delay(secs(1)),
+                r#"{"kind":"delay","delay_ms":1000}"#,
+            ),
+            (
+                every(mins(1), 7),
+                r#"{"kind":"every","interval_ms":60000,"phase_from":7}"#,
+            ),
+            (
+                Trigger::FixedDelay(secs(2)),
+                r#"{"kind":"fixed_delay","delay_ms":2000}"#,
+            ),
+            (
+                Trigger::Cron(cron),
+                r#"{"kind":"cron","text":"0 0 2 * * *","zone":"Asia/Shanghai"}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&trigger).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Trigger>(text).unwrap(), trigger);
+        }
+        let wrong = r#"{"kind":"cron","text":"61 * * * *","zone":"UTC"}"#;
+        assert!(
+            serde_json::from_str::<Trigger>(wrong)
+                .unwrap_err()
+                .to_string()
+                .contains("minute")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_grid_tick_is_the_first_one_after(interval in 1..10_000_000_000_u64, phase in 0..2_000_000_000_000_i64, after in 0..4_000_000_000_000_i64) {
+            let next = every(Duration::from_millis(interval), phase).next_after(at(after)).unwrap().as_millis();
+            let interval = i64::try_from(interval).unwrap();
+            prop_assert!(next > after);
+            prop_assert_eq!((next - phase).rem_euclid(interval), 0);
+            prop_assert!(next == phase || next - interval <= after);
+        }
+
+        #[test]
+        fn no_trigger_goes_backwards(seconds in 0..u64::MAX, phase: i64, after: i64) {
+            let span = Duration::from_secs(seconds);
+            for trigger in [every(span, phase), Trigger::Delay(span), Trigger::FixedDelay(span), Trigger::Once(at(phase))] {
+                prop_assert!(trigger.next_after(at(after)).is_none_or(|next| next > at(after)));
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Backoff, RetryPolicy};
-use crate::{Error, clean_text, format_duration, parse_duration};
+use crate::{Error, clean_text, format_duration, hours, parse_duration};
 
 /// What a schedule does about ticks whose time passed while nobody could fire them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -210,7 +210,8 @@ impl FromStr for Backoff {
 
     /// Reads `fixed 10s`, `exponential 1s x2 max 10m` or `list 30s, 2m, 10m`.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let (kind, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        let text = single_blanks(text);
+        let (kind, rest) = text.split_once(' ').unwrap_or((&text, ""));
         let backoff = match kind {
             "fixed" => Self::Fixed(parse_duration(rest)?),
             "list" => Self::List(
@@ -219,11 +220,15 @@ impl FromStr for Backoff {
                     .collect::<Result<_, _>>()?,
             ),
             "exponential" => exponential(rest)?,
-            _ => return Err(unknown("back-off", text, BACKOFF_FORMS)),
+            _ => return Err(unknown("back-off", &text, BACKOFF_FORMS)),
         };
         backoff.validate()?;
         Ok(backoff)
     }
+}
+
+fn single_blanks(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Reads what follows `exponential`: `BASE [xFACTOR] [max CAP]`.
@@ -233,21 +238,14 @@ fn exponential(text: &str) -> Result<Backoff, Error> {
         None => (text, None),
     };
     let (base, factor) = match growth.split_once(" x") {
-        Some((base, factor)) => (base, Some(number(factor)?)),
-        None => (growth, None),
+        Some((base, factor)) => (base, number(factor)?),
+        None => (growth, 2.0),
     };
-    let Backoff::Exponential {
-        base,
-        factor: usual,
-        cap: limit,
-    } = Backoff::exponential(parse_duration(base)?)
-    else {
-        return Err(unknown("back-off", text, BACKOFF_FORMS));
-    };
+    let base = parse_duration(base)?;
     Ok(Backoff::Exponential {
         base,
-        factor: factor.unwrap_or(usual),
-        cap: cap.unwrap_or(limit),
+        factor,
+        cap: cap.unwrap_or(base.max(hours(1))),
     })
 }
 
@@ -283,7 +281,8 @@ impl FromStr for RetryPolicy {
     /// Reads a back-off with an optional ` jitter 20%` and an optional ` retries 5` behind it.
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut policy = Self::default();
-        let mut rest = text.trim();
+        let text = single_blanks(text);
+        let mut rest = text.as_str();
         if let Some((before, retries)) = rest.rsplit_once(" retries ") {
             policy.max_retries = retries
                 .trim()
@@ -308,7 +307,8 @@ impl fmt::Display for RetryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.backoff)?;
         if self.jitter > 0.0 {
-            write!(f, " jitter {}%", self.jitter * 100.0)?;
+            // Rounded, so that 0.07 reads 7 % and not 7.000000000000001 %.
+            write!(f, " jitter {}%", (self.jitter * 1e8).round() / 1e6)?;
         }
         write!(f, " retries {}", self.max_retries)
     }
@@ -331,6 +331,141 @@ impl RetryPolicy {
             max_retries,
             backoff: Backoff::Fixed(delay),
             jitter: 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{mins, secs};
+    use proptest::prelude::*;
+    use std::fmt::Debug;
+
+    fn reads_back<T: FromStr<Err = Error> + fmt::Display + PartialEq + Debug>(
+        value: T,
+        text: &str,
+    ) {
+        assert_eq!(value.to_string(), text);
+        assert_eq!(text.parse::<T>().unwrap(), value);
+    }
+
+    #[test]
+    fn words_read_back() {
+        reads_back(Misfire::FireOnce, "fire_once");
+        reads_back(Misfire::Skip, "skip");
+        reads_back(Misfire::FireAll { cap: 100 }, "fire_all(100)");
+        reads_back(Misfire::FireLast { n: 3 }, "fire_last_n(3)");
+        reads_back(Overlap::Skip, "skip");
+        reads_back(Overlap::QueueOne, "queue_one");
+        reads_back(Overlap::QueueAll, "queue_all");
+        reads_back(Overlap::CancelRunning, "cancel_running");
+        reads_back(Overlap::Allow(2), "allow(2)");
+        reads_back(OnLost::Retry, "retry");
+        reads_back(OnLost::Fail, "fail");
+        let stored = serde_json::to_string(&Misfire::FireLast { n: 3 }).unwrap();
+        assert_eq!(stored, "\"fire_last_n(3)\"");
+        assert_eq!(
+            serde_json::from_str::<Misfire>(&stored).unwrap(),
+            Misfire::FireLast { n: 3 }
+        );
+        for lost in [OnLost::Retry, OnLost::Fail] {
+            assert_eq!(OnLost::from_code(lost.code()), Some(lost));
+        }
+    }
+
+    #[test]
+    fn wrong_words_list_the_forms() {
+        for text in [
+            "",
+            "fire_all",
+            "fire_all()",
+            "fire_all(0)",
+            "fire_all(-1)",
+            "fire_once(2)",
+            "fire_all(1",
+        ] {
+            let error = text.parse::<Misfire>().unwrap_err().to_string();
+            assert!(
+                error.contains("fire_once, skip, fire_all(100) or fire_last_n(3)"),
+                "{error}"
+            );
+        }
+        for text in [
+            "allow",
+            "allow(0)",
+            "allow(99999999999)",
+            "queue_one(1)",
+            "never",
+        ] {
+            assert!(text.parse::<Overlap>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn policies_read_back() {
+        let exponential = Backoff::Exponential {
+            base: secs(1),
+            factor: 2.0,
+            cap: mins(10),
+        };
+        reads_back(Backoff::Fixed(secs(10)), "fixed 10s");
+        reads_back(exponential.clone(), "exponential 1s x2 max 10m");
+        reads_back(Backoff::default(), "list 30s, 2m, 10m");
+        reads_back(RetryPolicy::default(), "list 30s, 2m, 10m retries 3");
+        let policy = RetryPolicy {
+            max_retries: 5,
+            backoff: exponential,
+            jitter: 0.07,
+        };
+        reads_back(policy, "exponential 1s x2 max 10m jitter 7% retries 5");
+        let short = "exponential  90m".parse::<Backoff>().unwrap();
+        assert_eq!(
+            short,
+            Backoff::Exponential {
+                base: mins(90),
+                factor: 2.0,
+                cap: mins(90)
+            }
+        );
+    }
+
+    #[test]
+    fn case_c29_wrong_policies_are_refused_when_read() {
+        for text in [
+            "",
+            "list",
+            "fixed",
+            "fixed 10",
+            "exponential 1s xNaN",
+            "exponential 1s xinf",
+            "exponential 1s x0.5",
+            "exponential 10m x2 max 1m",
+            "fixed 1s jitter 101%",
+            "fixed 1s jitter -1%",
+            "fixed 1s jitter NaN%",
+            "fixed 1s jitter 20",
+            "fixed 1s retries -1",
+            "fixed 1s retries 2147483648",
+            "linear 1s",
+        ] {
+            assert!(text.parse::<RetryPolicy>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(list|fixed|exponential|x) .{0,20}") {
+            if let Ok(policy) = text.parse::<RetryPolicy>() {
+                prop_assert!(policy.validate().is_ok());
+            }
+        }
+
+        #[test]
+        fn any_valid_exponential_reads_back(base in 1..10_000_000_u64, factor in 1.0..100.0_f64, more in 0..1_000_000_u64) {
+            let base = Duration::from_millis(base);
+            let backoff = Backoff::Exponential { base, factor, cap: base + Duration::from_millis(more) };
+            prop_assert_eq!(backoff.to_string().parse::<Backoff>().unwrap(), backoff);
         }
     }
 }

@@ -210,3 +210,152 @@ fn check_text(what: &str, text: &str, max_bytes: usize) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyMode, days, secs};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+    fn task() -> NewTask {
+        NewTask::new(JobName::new("order.close").unwrap(), "{\"id\":1}")
+    }
+
+    fn refused(change: impl FnOnce(&mut NewTask)) -> String {
+        let mut task = task();
+        change(&mut task);
+        task.validate(&Limits::default()).unwrap_err().to_string()
+    }
+
+    fn key(text: &str) -> Option<Key> {
+        Some(Key {
+            text: text.to_owned(),
+            mode: KeyMode::Reject,
+            period: None,
+        })
+    }
+
+    #[test]
+    fn a_plain_task_passes_and_is_ready_now() {
+        task().validate(&Limits::default()).unwrap();
+        assert_eq!(task().timing(NOW).unwrap(), (NOW, None));
+    }
+
+    #[test]
+    fn case_c30_impossible_values_are_refused() {
+        for when in [
+            When::After(Duration::MAX),
+            When::After(Duration::from_millis(i64::MAX as u64)),
+            When::After(MAX_DELAY + secs(1)),
+            When::At(Timestamp::MAX),
+            When::At(Timestamp::from_millis(i64::MIN)),
+            When::At(Timestamp::from_millis(-62_135_596_800_000)),
+            When::At(Timestamp::from_millis(253_402_300_800_000)),
+        ] {
+            assert!(
+                refused(|task| task.when = when).starts_with("start "),
+                "{when:?}"
+            );
+            assert!(
+                refused(|task| task.deadline = Some(when)).starts_with("deadline "),
+                "{when:?}"
+            );
+            assert!(NewTask { when, ..task() }.timing(NOW).is_err(), "{when:?}");
+        }
+        assert!(refused(|task| task.timeout = Some(Duration::MAX)).contains("100 years"));
+        assert!(refused(|task| task.timeout = Some(Duration::ZERO)).contains("1 ms"));
+        assert!(refused(|task| task.max_retries = Some(u32::MAX)).contains("too many"));
+    }
+
+    #[test]
+    fn case_c30_long_delays_are_kept_exactly() {
+        for delay in [secs(2_142_720), days(25), days(365), MAX_DELAY] {
+            let task = NewTask {
+                when: When::After(delay),
+                ..task()
+            };
+            task.validate(&Limits::default()).unwrap();
+            assert_eq!(task.timing(NOW).unwrap().0.since(NOW), delay);
+        }
+    }
+
+    #[test]
+    fn a_start_that_has_passed_means_now() {
+        for past in [0, 1, NOW.as_millis()] {
+            let task = NewTask {
+                when: When::At(Timestamp::from_millis(past)),
+                ..task()
+            };
+            assert_eq!(task.timing(NOW).unwrap().0, NOW);
+        }
+    }
+
+    #[test]
+    fn a_deadline_counts_from_the_earliest_start() {
+        let mut late = task();
+        late.when = When::After(secs(60));
+        late.deadline = Some(When::After(secs(5)));
+        assert_eq!(
+            late.timing(NOW).unwrap(),
+            (NOW.plus(secs(60)), Some(NOW.plus(secs(65))))
+        );
+        late.deadline = Some(When::At(NOW.plus(secs(59))));
+        assert!(
+            late.timing(NOW)
+                .unwrap_err()
+                .to_string()
+                .contains("before the earliest start")
+        );
+        let overdue = NewTask {
+            deadline: Some(When::At(Timestamp::from_millis(5))),
+            ..task()
+        };
+        assert_eq!(
+            overdue.timing(NOW).unwrap(),
+            (NOW, Some(Timestamp::from_millis(5)))
+        );
+    }
+
+    #[test]
+    fn case_c24_nul_is_refused_in_every_text() {
+        assert!(
+            refused(|task| task.payload = "\"\\u0000\"".to_owned()).contains("payload holds a NUL")
+        );
+        assert!(refused(|task| task.key = key("a\0")).contains("key holds a NUL"));
+        assert!(refused(|task| task.tags = vec!["\0".to_owned()]).contains("tag holds a NUL"));
+        assert!(
+            refused(|task| task.route_key = Some("\0".to_owned()))
+                .contains("route key holds a NUL")
+        );
+        assert!(
+            refused(|task| task.trace = Some("\0".to_owned()))
+                .contains("trace context holds a NUL")
+        );
+    }
+
+    #[test]
+    fn texts_keep_their_limits() {
+        let long = "x".repeat(201);
+        assert!(refused(|task| task.key = key(&long)).contains("201 bytes"));
+        assert!(refused(|task| task.key = key("")).contains("key is empty"));
+        assert!(refused(|task| task.tags = vec![long.clone()]).contains("tag has 201"));
+        assert!(refused(|task| task.tags = vec!["t".to_owned(); 33]).contains("33 tags"));
+        assert!(refused(|task| task.route_key = Some(long.clone())).contains("route key has 201"));
+        let mut full = task();
+        full.key = key(&"x".repeat(200));
+        full.tags = vec!["t".repeat(200); 32];
+        full.validate(&Limits::default()).unwrap();
+    }
+
+    #[test]
+    fn the_first_fault_of_a_builder_is_reported() {
+        let mut task = task();
+        task.keep_fault(Error::invalid("first"));
+        task.keep_fault(Error::invalid("second"));
+        assert_eq!(
+            task.validate(&Limits::default()).unwrap_err().to_string(),
+            "first"
+        );
+    }
+}

@@ -189,3 +189,61 @@ impl<T> From<Submission<T>> for NewTask {
         submission.into_new_task()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{JobName, Limits, hours, secs};
+
+    fn submission() -> Submission<u8> {
+        Submission::new(NewTask::new(JobName::new("j").unwrap(), "1"))
+    }
+
+    fn refused(submission: Submission<u8>) -> String {
+        submission
+            .into_new_task()
+            .validate(&Limits::default())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn options_arrive_in_any_order() {
+        let task = submission()
+            .unique_for(hours(1))
+            .on_conflict(KeyMode::Replace)
+            .delay(secs(3))
+            .key("order-43")
+            .priority(9)
+            .tag("a")
+            .tag("b")
+            .retries(0)
+            .deadline(secs(5))
+            .into_new_task();
+        let key = Key {
+            text: "order-43".to_owned(),
+            mode: KeyMode::Replace,
+            period: Some(hours(1)),
+        };
+        assert_eq!(task.key, Some(key));
+        assert_eq!((task.when, task.priority.get()), (When::After(secs(3)), 9));
+        assert_eq!(task.tags, ["a", "b"]);
+        assert_eq!(
+            (task.max_retries, task.deadline),
+            (Some(0), Some(When::After(secs(5))))
+        );
+        task.validate(&Limits::default()).unwrap();
+    }
+
+    #[test]
+    fn wrong_options_are_kept_for_the_submit() {
+        assert!(refused(submission().priority(12)).contains("priority 12"));
+        assert!(refused(submission().priority(12).unique_for(secs(1))).contains("priority 12"));
+        assert!(refused(submission().unique_for(secs(1))).contains("need a key"));
+        let plain = submission()
+            .on_conflict(KeyMode::Reject)
+            .erase()
+            .into_new_task();
+        assert!(plain.fault.is_some());
+    }
+}
