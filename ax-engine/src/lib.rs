@@ -6,3 +6,5 @@ pub mod lanes;
 pub mod observer;
 pub mod shard;
 pub mod wheel;
+pub mod db;
+pub mod store;

@@ -1,0 +1,72 @@
+//! What the databases write differently, and nothing else. A further database is one more value of [`Dialect`].
+
+use std::fmt;
+
+use super::render::Texts;
+use super::text::Sql;
+use crate::db::Statement;
+
+/// How one database writes the few things that differ.
+pub struct Dialect {
+    pub(super) name: &'static str,
+    /// The database's now in milliseconds; `None`: the driver binds the host's now as the last parameter.
+    pub(super) now: Option<&'static str>,
+    /// Whether placeholders carry numbers (`$3`) or stand in the order of their use (`?`).
+    pub(super) placeholders: Placeholders,
+    /// What makes a SELECT lock its rows.
+    pub(super) lock: &'static str,
+    /// What makes an INSERT skip rows that are there; `{column}` is one of the key's columns.
+    pub(super) absent: &'static str,
+    /// Whether byte `{shard}` of the 1,024 bytes `{set}` is 1.
+    pub(super) owned: &'static str,
+    pub(super) texts: Texts,
+}
+
+/// How placeholders are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placeholders {
+    /// `$1`, `$2`, …
+    Numbered,
+}
+
+/// SQLite 3.35 or later.
+pub static SQLITE: Dialect = Dialect {
+    name: "sqlite",
+    now: None,
+    placeholders: Placeholders::Numbered,
+    lock: "",
+    absent: "ON CONFLICT DO NOTHING",
+    owned: "substr({set}, {shard} + 1, 1) = x'01'",
+    texts: Texts::new(),
+};
+
+/// PostgreSQL 13 or later.
+pub static POSTGRES: Dialect = Dialect {
+    name: "postgres",
+    now: Some("(floor(extract(epoch from statement_timestamp()) * 1000))::bigint"),
+    placeholders: Placeholders::Numbered,
+    lock: "FOR UPDATE",
+    absent: "ON CONFLICT DO NOTHING",
+    owned: "get_byte({set}, ({shard})::integer) = 1",
+    texts: Texts::new(),
+};
+
+impl Dialect {
+    /// The name of the database.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The statement with its repeated part standing `rows` times.
+    #[must_use]
+    pub fn statement(&'static self, sql: Sql, rows: usize) -> &'static Statement {
+        self.texts.get(self, sql, rows)
+    }
+}
+
+impl fmt::Debug for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
