@@ -47,7 +47,10 @@ CREATE TABLE IF NOT EXISTS ax_task (
     parents_upstream_failed BIGINT NOT NULL DEFAULT 0,
     version BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (id)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1, toast.autovacuum_vacuum_scale_factor = 0.02);
+) WITH (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1
+);
 
 CREATE INDEX IF NOT EXISTS ax_task_due ON ax_task (priority, ready_at, shard);
 CREATE INDEX IF NOT EXISTS ax_task_run ON ax_task (run_id, step, map_index) WHERE run_id IS NOT NULL;
@@ -241,11 +244,14 @@ CREATE TABLE IF NOT EXISTS ax_tick (
 
 -- For people: live and finished tasks with readable ids, states and times.
 CREATE OR REPLACE VIEW ax_task_v AS
-    SELECT encode(id, 'hex') AS id, namespace, job,
+    SELECT encode(id, 'hex') AS id,
+           namespace, job,
            CASE state WHEN 0 THEN 'blocked' WHEN 1 THEN 'pending' WHEN 2 THEN 'running' WHEN 3 THEN 'succeeded' WHEN 4 THEN 'failed'
            WHEN 5 THEN 'canceled' WHEN 6 THEN 'skipped' WHEN 7 THEN 'upstream_failed' WHEN 8 THEN 'expired' END AS state,
-           round, priority, CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(ready_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS ready_at,
-           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(deadline / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS deadline, shard, task_key, tags, attempt, lost, fence,
+           round, priority,
+           CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(ready_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS ready_at,
+           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(deadline / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS deadline,
+           shard, task_key, tags, attempt, lost, fence,
            encode(node, 'hex') AS node,
            CASE WHEN created_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(created_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS created_at,
            CASE WHEN claimed_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(claimed_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS claimed_at,
@@ -254,11 +260,14 @@ CREATE OR REPLACE VIEW ax_task_v AS
            cancel_at <> 0 AS cancel_requested, error, NULL::text AS result, payload
       FROM ax_task
     UNION ALL
-    SELECT encode(id, 'hex') AS id, namespace, job,
+    SELECT encode(id, 'hex') AS id,
+           namespace, job,
            CASE state WHEN 0 THEN 'blocked' WHEN 1 THEN 'pending' WHEN 2 THEN 'running' WHEN 3 THEN 'succeeded' WHEN 4 THEN 'failed'
            WHEN 5 THEN 'canceled' WHEN 6 THEN 'skipped' WHEN 7 THEN 'upstream_failed' WHEN 8 THEN 'expired' END AS state,
-           round, priority, CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(ready_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS ready_at,
-           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(deadline / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS deadline, shard, task_key, tags, attempt, lost, fence,
+           round, priority,
+           CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(ready_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS ready_at,
+           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(deadline / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS deadline,
+           shard, task_key, tags, attempt, lost, fence,
            encode(node, 'hex') AS node,
            CASE WHEN created_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(created_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS created_at,
            CASE WHEN claimed_at BETWEEN 0 AND 253402300799999 THEN to_char(to_timestamp(claimed_at / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END AS claimed_at,

@@ -244,11 +244,14 @@ DROP VIEW IF EXISTS ax_task_v;
 
 -- For people: live and finished tasks with readable ids, states and times.
 CREATE VIEW ax_task_v AS
-    SELECT lower(hex(id)) AS id, namespace, job,
+    SELECT lower(hex(id)) AS id,
+           namespace, job,
            CASE state WHEN 0 THEN 'blocked' WHEN 1 THEN 'pending' WHEN 2 THEN 'running' WHEN 3 THEN 'succeeded' WHEN 4 THEN 'failed'
            WHEN 5 THEN 'canceled' WHEN 6 THEN 'skipped' WHEN 7 THEN 'upstream_failed' WHEN 8 THEN 'expired' END AS state,
-           round, priority, CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', ready_at / 1000, 'unixepoch') || printf('.%03dZ', ready_at % 1000) END AS ready_at,
-           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', deadline / 1000, 'unixepoch') || printf('.%03dZ', deadline % 1000) END AS deadline, shard, task_key, tags, attempt, lost, fence,
+           round, priority,
+           CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', ready_at / 1000, 'unixepoch') || printf('.%03dZ', ready_at % 1000) END AS ready_at,
+           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', deadline / 1000, 'unixepoch') || printf('.%03dZ', deadline % 1000) END AS deadline,
+           shard, task_key, tags, attempt, lost, fence,
            lower(hex(node)) AS node,
            CASE WHEN created_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', created_at / 1000, 'unixepoch') || printf('.%03dZ', created_at % 1000) END AS created_at,
            CASE WHEN claimed_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', claimed_at / 1000, 'unixepoch') || printf('.%03dZ', claimed_at % 1000) END AS claimed_at,
@@ -257,11 +260,14 @@ CREATE VIEW ax_task_v AS
            cancel_at <> 0 AS cancel_requested, error, NULL AS result, payload
       FROM ax_task
     UNION ALL
-    SELECT lower(hex(id)) AS id, namespace, job,
+    SELECT lower(hex(id)) AS id,
+           namespace, job,
            CASE state WHEN 0 THEN 'blocked' WHEN 1 THEN 'pending' WHEN 2 THEN 'running' WHEN 3 THEN 'succeeded' WHEN 4 THEN 'failed'
            WHEN 5 THEN 'canceled' WHEN 6 THEN 'skipped' WHEN 7 THEN 'upstream_failed' WHEN 8 THEN 'expired' END AS state,
-           round, priority, CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', ready_at / 1000, 'unixepoch') || printf('.%03dZ', ready_at % 1000) END AS ready_at,
-           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', deadline / 1000, 'unixepoch') || printf('.%03dZ', deadline % 1000) END AS deadline, shard, task_key, tags, attempt, lost, fence,
+           round, priority,
+           CASE WHEN ready_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', ready_at / 1000, 'unixepoch') || printf('.%03dZ', ready_at % 1000) END AS ready_at,
+           CASE WHEN deadline BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', deadline / 1000, 'unixepoch') || printf('.%03dZ', deadline % 1000) END AS deadline,
+           shard, task_key, tags, attempt, lost, fence,
            lower(hex(node)) AS node,
            CASE WHEN created_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', created_at / 1000, 'unixepoch') || printf('.%03dZ', created_at % 1000) END AS created_at,
            CASE WHEN claimed_at BETWEEN 0 AND 253402300799999 THEN strftime('%Y-%m-%dT%H:%M:%S', claimed_at / 1000, 'unixepoch') || printf('.%03dZ', claimed_at % 1000) END AS claimed_at,
