@@ -167,7 +167,7 @@ impl Model {
         if !repeated {
             return Settled::Nothing;
         }
-        row.stale_write |= row.token != Some(claim.token);
+        row.stale_write |= row.claims != claim.serial;
         if new.state.is_final() && self.rules.recording == Recording::Apart {
             row.status.state = new.state;
             return Settled::Owed(new.state);
