@@ -7,17 +7,9 @@ use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use croner::Weekday;
 use croner::parser::{CronParser, Seconds, Year};
 
-use crate::{Error, clean_text};
+use super::fields::{fields_of, unwrapped, wrong_field};
+use crate::Error;
 
-const FIELDS: [&str; 7] = [
-    "second",
-    "minute",
-    "hour",
-    "day of month",
-    "month",
-    "day of week",
-    "year",
-];
 const MAX_TEXT_BYTES: usize = 1_000;
 /// The calendar repeats itself, weekdays included, after 400 years.
 const CYCLE_YEARS: i32 = 400;
@@ -29,6 +21,8 @@ pub(super) enum Kind {
     Fixed,
     /// A rhythm that follows elapsed time.
     Interval,
+    /// A rhythm that never pauses, which an overlap must not stretch.
+    AroundTheClock,
 }
 
 /// A parsed pattern.
@@ -48,29 +42,14 @@ impl Pattern {
             )));
         }
         let fields = fields_of(text)?;
-        let cron = parser()
-            .parse(&fields.join(" "))
-            .map_err(|error| wrong_field(text, &fields, &error))?;
-        let days = cron.pattern;
-        let (hours, minutes, seconds) = (
-            days.hours.values(),
-            days.minutes.values(),
-            days.seconds.values(),
-        );
-        let interval = fields[..3]
-            .iter()
-            .any(|field| field.contains(['*', '/', '-']));
-        let kind = if interval {
-            Kind::Interval
-        } else {
-            Kind::Fixed
-        };
+        let read = read(&unwrapped(&fields)).map_err(|error| wrong_field(text, &fields, &error))?;
+        let days = read.pattern;
         Ok(Self {
+            hours: days.hours.values(),
+            minutes: days.minutes.values(),
+            seconds: days.seconds.values(),
+            kind: kind_of(&fields, days.hours.values().len()),
             days,
-            hours,
-            minutes,
-            seconds,
-            kind,
         })
     }
 
@@ -78,21 +57,23 @@ impl Pattern {
         self.kind
     }
 
-    /// The first matching local second at or after `local`.
-    pub(super) fn next_local(&self, local: i64) -> Option<i64> {
-        let start = DateTime::from_timestamp(local, 0)?.naive_utc();
-        let today = self.next_date(start.date())?;
-        if today == start.date()
-            && let Some(found) = self.time_from([start.hour(), start.minute(), start.second()])
-        {
-            return at(today, found);
+    /// The first matching local second in `[start, end)`.
+    pub(super) fn next_local(&self, start: i64, end: i64) -> Option<i64> {
+        let start = DateTime::from_timestamp(start, 0)?.naive_utc();
+        let last = DateTime::from_timestamp(end, 0).map_or(NaiveDate::MAX, |end| end.date_naive());
+        let mut date = self.next_date(start.date(), last)?;
+        let mut time = [0, 0, 0];
+        if date == start.date() {
+            time = [start.hour(), start.minute(), start.second()];
         }
-        let date = if today == start.date() {
-            self.next_date(today.succ_opt()?)?
-        } else {
-            today
+        let found = match self.time_from(time) {
+            Some(time) => at(date, time)?,
+            None => {
+                date = self.next_date(date.succ_opt()?, last)?;
+                at(date, self.time_from([0, 0, 0])?)?
+            }
         };
-        at(date, self.time_from([0, 0, 0])?)
+        (found < end).then_some(found)
     }
 
     /// The first matching time of day at or after `[hour, minute, second]`.
@@ -108,28 +89,21 @@ impl Pattern {
         None
     }
 
-    /// The first matching date at or after `date`, within one cycle of the calendar.
-    fn next_date(&self, mut date: NaiveDate) -> Option<NaiveDate> {
-        while !self.days.year_match(date.year()).ok()? {
-            date = first_of(date.year() + 1, 1)?;
-            if date.year() > croner::YEAR_UPPER_LIMIT {
-                return None;
-            }
-        }
-        let last = date.year() + CYCLE_YEARS;
-        while date.year() <= last {
+    /// The first matching date from `date` to `last`, within one cycle of the calendar from the first matching year.
+    fn next_date(&self, mut date: NaiveDate, last: NaiveDate) -> Option<NaiveDate> {
+        let mut last_year = None;
+        while date <= last && date.year() <= last_year.unwrap_or(croner::YEAR_UPPER_LIMIT) {
             if !self.days.year_match(date.year()).ok()? {
                 date = first_of(date.year() + 1, 1)?;
-            } else if !self.days.month_match(date.month()).ok()? {
+                continue;
+            }
+            last_year.get_or_insert(date.year() + CYCLE_YEARS);
+            if !self.days.month_match(date.month()).ok()? {
                 date = first_of(
                     date.year() + i32::from(date.month() == 12),
                     date.month() % 12 + 1,
                 )?;
-            } else if self
-                .days
-                .day_match(date.year(), date.month(), date.day(), weekday(date))
-                .ok()?
-            {
+            } else if self.day_matches(date)? {
                 return Some(date);
             } else {
                 date = date.succ_opt()?;
@@ -137,13 +111,30 @@ impl Pattern {
         }
         None
     }
+
+    fn day_matches(&self, date: NaiveDate) -> Option<bool> {
+        let (year, month, day) = (date.year(), date.month(), date.day());
+        self.days.day_match(year, month, day, weekday(date)).ok()
+    }
 }
 
-fn parser() -> CronParser {
-    CronParser::builder()
-        .seconds(Seconds::Optional)
-        .year(Year::Optional)
-        .build()
+/// A rhythm where second, minute or hour hold a wildcard, a step or a range; around the clock where the hour
+/// has a wildcard or leaves none of the 24 out.
+fn kind_of(fields: &[String], hours: usize) -> Kind {
+    let rhythm = |field: &String| field.contains(['*', '/', '-']);
+    match fields {
+        [_, _, hour, ..] if hour.contains('*') || hours == 24 => Kind::AroundTheClock,
+        _ if fields.iter().take(3).any(rhythm) => Kind::Interval,
+        _ => Kind::Fixed,
+    }
+}
+
+/// Has croner read seven fields.
+pub(super) fn read(fields: &[String]) -> Result<croner::Cron, croner::errors::CronError> {
+    let parser = CronParser::builder()
+        .seconds(Seconds::Required)
+        .year(Year::Required);
+    parser.build().parse(&fields.join(" "))
 }
 
 fn from(values: &[u16], least: u32) -> impl Iterator<Item = u32> {
@@ -180,51 +171,4 @@ const fn weekday_of(days_from_sunday: u32) -> Weekday {
 
 fn weekday(date: NaiveDate) -> Weekday {
     weekday_of(date.weekday().num_days_from_sunday())
-}
-
-/// The seven fields, nicknames and left-out fields filled in.
-fn fields_of(text: &str) -> Result<Vec<String>, Error> {
-    let text = text.trim();
-    let text = match text.to_ascii_lowercase().as_str() {
-        "@yearly" | "@annually" => "0 0 1 1 *",
-        "@monthly" => "0 0 1 * *",
-        "@weekly" => "0 0 * * 0",
-        "@daily" | "@midnight" => "0 0 * * *",
-        "@hourly" => "0 * * * *",
-        _ => text,
-    };
-    let mut fields: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-    match fields.len() {
-        5..=7 => {}
-        count => {
-            let shown = clean_text(text, 64);
-            return Err(Error::invalid(format!(
-                "cron pattern \"{shown}\" has {count} fields; write 5 (minute hour day month weekday), 6 (seconds first), \
-                 7 (year last), or @hourly, @daily, @weekly, @monthly or @yearly"
-            )));
-        }
-    }
-    if fields.len() == 5 {
-        fields.insert(0, "0".to_owned());
-    }
-    if fields.len() == 6 {
-        fields.push("*".to_owned());
-    }
-    Ok(fields)
-}
-
-/// Finds the field that croner refuses by trying each one alone.
-fn wrong_field(text: &str, fields: &[String], error: &croner::errors::CronError) -> Error {
-    let shown = clean_text(text, 64);
-    for (index, field) in fields.iter().enumerate() {
-        let mut alone = ["*"; 7].map(str::to_owned);
-        alone[index].clone_from(field);
-        if let Err(error) = parser().parse(&alone.join(" ")) {
-            let (name, field) = (FIELDS[index], clean_text(field, 64));
-            return Error::invalid(format!(
-                "cron pattern \"{shown}\": {name} \"{field}\" is wrong: {error}"
-            ));
-        }
-    }
-    Error::invalid(format!("cron pattern \"{shown}\" is wrong: {error}"))
 }

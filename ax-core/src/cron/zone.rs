@@ -19,6 +19,14 @@ pub(super) struct Span {
     pub(super) offset: i64,
 }
 
+impl Span {
+    /// The first midnight after its start by its own clock, in UTC, also when that lies behind its end.
+    pub(super) const fn midnight(&self) -> i64 {
+        let days = (self.start + self.offset).div_euclid(86_400) + 1;
+        days * 86_400 - self.offset
+    }
+}
+
 /// An IANA time zone.
 #[derive(Clone, Copy)]
 pub(super) struct Zone(Tz);
