@@ -1,0 +1,194 @@
+//! Schedules: rows that make tasks at their ticks.
+//!
+//! Enters: schedules whose next tick is near, of the shards that this node looks after. Leaves: tasks, and a record of
+//! every tick that made none. Nothing is kept in memory between two rounds: at its instant a tick is read again, so that
+//! a paused or changed schedule does not fire, and the one transaction that fires repeats the version and the tick.
+//! What to do about a tick is decided in `decide`, which is pure.
+
+mod decide;
+mod fire;
+mod register;
+mod ticks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ax_core::{Error, TaskId, Timestamp};
+
+use crate::config::Config;
+use crate::node::Node;
+use crate::service::Stop;
+use crate::shard::shard_of;
+use crate::store::{Fire, Fired, ScheduleRow, ScheduleState};
+use crate::trigger::TriggerHandle;
+use decide::{Case, Firing, Former, Step};
+use fire::CatchUps;
+
+pub use register::register;
+
+/// How soon a tick that waits for its former task is looked at again.
+const HOLD: Duration = Duration::from_millis(200);
+/// How soon a tick that another node fired, or the database thinks to be early, is looked at again.
+const AFTER_LOSS: Duration = Duration::from_millis(20);
+/// How soon the next round comes after an error of the database.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
+/// The most ticks of one schedule in one round, so that one does not hold up the others.
+const STEPS: usize = 64;
+
+/// What the loop works with.
+pub struct Scheduler {
+    /// The engine.
+    pub node: Arc<Node>,
+    /// Who takes the tasks.
+    pub trigger: TriggerHandle,
+}
+
+/// Fires ticks until told to stop.
+pub async fn run(scheduler: Arc<Scheduler>, stop: Stop) {
+    let node = &scheduler.node;
+    if !node.config.roles.trigger {
+        return stop.cancelled().await;
+    }
+    while !stop.is_cancelled() {
+        let pause = if node.is_leaving() {
+            node.config.poll_max
+        } else {
+            round(&scheduler).await
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = node.world.clock.sleep(pause) => {}
+        }
+    }
+}
+
+/// One round over the schedules whose ticks are near; says how long until the next one.
+async fn round(scheduler: &Scheduler) -> Duration {
+    let node = &scheduler.node;
+    let window = node.config.poll_max;
+    let until = node.now().plus(window);
+    let rows = match node.store.schedules_due(until).await {
+        Ok(rows) => rows,
+        Err(error) => {
+            tracing::warn!(%error, "schedules are looked at again soon");
+            return AFTER_FAILURE.min(window);
+        }
+    };
+    let mut next = until;
+    let mut catch_ups = CatchUps::default();
+    for row in rows.into_iter().filter(|row| is_mine(node, row)) {
+        let name = row.name.clone();
+        let again = match work(scheduler, row, &mut catch_ups).await {
+            Ok(again) => again,
+            Err(error) => {
+                tracing::warn!(%error, schedule = %name, "a tick is tried again soon");
+                node.now().plus(AFTER_FAILURE)
+            }
+        };
+        next = next.min(again);
+    }
+    node.time.until(next).min(window)
+}
+
+/// Whether this node fires the schedule: the one that looks after the shard of its name.
+fn is_mine(node: &Node, row: &ScheduleRow) -> bool {
+    let name = format!("{}/{}", row.namespace.as_str(), row.name);
+    node.looks_after(i64::from(shard_of(&name)))
+}
+
+/// Fires what is due of one schedule; says when to look at it again.
+async fn work(
+    scheduler: &Scheduler,
+    mut row: ScheduleRow,
+    catch_ups: &mut CatchUps,
+) -> Result<Timestamp, Error> {
+    let node = &scheduler.node;
+    for _ in 0..STEPS {
+        if row.next_at > node.now() {
+            return Ok(row.next_at);
+        }
+        let former = former(node, row.last_task).await?;
+        let now = node.now();
+        let step = decide::decide(&case(&row, former, now, &node.config));
+        let statement = match &step {
+            Step::Wait { until } => return Ok(*until),
+            Step::Hold => return Ok(now.plus(HOLD)),
+            Step::Fire(firing) => {
+                cancel_former(node, firing).await?;
+                fire::firing(node, &row, firing, catch_ups)
+            }
+            Step::Pass(passing) => fire::passing(&row, passing),
+        };
+        if node.store.fire(&statement).await? == Fired::Lost {
+            return Ok(node.now().plus(AFTER_LOSS));
+        }
+        fired(scheduler, &statement);
+        if statement.ended {
+            return Ok(Timestamp::MAX);
+        }
+        advance(&mut row, &statement);
+    }
+    Ok(node.now())
+}
+
+fn case<'a>(row: &'a ScheduleRow, former: Former, now: Timestamp, config: &Config) -> Case<'a> {
+    Case {
+        trigger: &row.trigger,
+        misfire: row.misfire,
+        overlap: row.overlap,
+        next_at: row.next_at,
+        last_at: row.last_at,
+        former,
+        now,
+        misfire_after: config.misfire_after,
+    }
+}
+
+/// What the database knows of the task that the last tick made.
+async fn former(node: &Node, last: Option<TaskId>) -> Result<Former, Error> {
+    let Some(id) = last else {
+        return Ok(Former::Gone);
+    };
+    Ok(match node.store.find(id).await? {
+        None => Former::Gone,
+        Some(task) if !task.state.is_final() => Former::Live(id),
+        Some(task) => task.finished_at.map_or(Former::Gone, Former::Ended),
+    })
+}
+
+/// The former task is canceled before its successor is made: a crash in between costs a look, not an overlap that nobody
+/// remembers.
+async fn cancel_former(node: &Node, firing: &Firing) -> Result<(), Error> {
+    if let Some(former) = firing.cancel {
+        node.store
+            .cancel(
+                former,
+                Some("the next tick of its schedule came (overlap = cancel_running)"),
+            )
+            .await?;
+    }
+    Ok(())
+}
+
+fn fired(scheduler: &Scheduler, fire: &Fire) {
+    if let Some(task) = &fire.row {
+        scheduler.trigger.offer_new(task);
+    }
+    if let Some(left_out) = &fire.skipped {
+        tracing::info!(schedule = %fire.name, tick = %fire.at, dropped = left_out.dropped, "{}", left_out.reason);
+    }
+}
+
+fn advance(row: &mut ScheduleRow, fire: &Fire) {
+    row.next_at = fire.next_at;
+    row.last_at = Some(fire.at);
+    row.state = if fire.ended {
+        ScheduleState::Ended
+    } else {
+        row.state
+    };
+    if let Some(task) = &fire.row {
+        row.last_task = Some(task.id);
+    }
+}
