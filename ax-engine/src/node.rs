@@ -18,6 +18,9 @@ use crate::shard::ShardSet;
 use crate::spawn::Spawn;
 use crate::store::{Peer, Store};
 
+/// The longest round trip of a heartbeat whose answer tells the time.
+const SLOW_ANSWER_MICROS: i64 = 500_000;
+
 /// Who this node is in the cluster. A node that was declared dead joins again with a new identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
@@ -235,6 +238,10 @@ impl Node {
     pub fn beaten(&self, sent: i64, replied: Timestamp) {
         self.beat_sent.store(sent, Ordering::Relaxed);
         self.lease.renew(sent, self.config.lease);
+        // An answer that was long under way says nothing about the time now, and would look like a jump.
+        if self.micros().saturating_sub(sent) > SLOW_ANSWER_MICROS {
+            return;
+        }
         if let crate::clock::Anchored::Jumped(micros) = self.time.anchor(replied) {
             tracing::warn!(
                 jump_ms = micros / 1_000,
