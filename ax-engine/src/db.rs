@@ -13,6 +13,7 @@ mod pool;
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod transaction;
 mod value;
 
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::store::{Dialect, Sql};
 pub use caller::CallerConnection;
 pub use error::{DbError, DbErrorKind, DbResult};
 pub use open::{OpenOptions, Source, open};
+pub use transaction::{Transaction, Transactions};
 pub use value::{Row, Value};
 
 /// Which connections a call may take. Calls of two lanes never wait for each other's pool.
@@ -81,10 +83,18 @@ pub trait Database: Send + Sync + 'static {
 /// One connection, outside or inside a transaction. Dropped inside one, it is rolled back or closed.
 pub trait Connection: Send {
     /// Runs a statement and returns how many rows it touched.
-    fn execute<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<u64>>;
+    fn execute<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<u64>>;
 
     /// Runs a statement and returns its rows.
-    fn fetch<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<Vec<Row>>>;
+    fn fetch<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<Vec<Row>>>;
 
     /// Begins a transaction that may write: READ COMMITTED, on SQLite with the write lock taken.
     fn begin(&mut self) -> BoxFuture<'_, DbResult<()>>;

@@ -45,7 +45,6 @@ pub use reap::LostLimit;
 pub use rows::{Born, Claimed, TaskRow};
 pub use schedule::{Fire, Fired, ScheduleRow, ScheduleState, SkippedTick, TickOutcome};
 pub use settle::{End, Settled, Settlement, Watched};
-pub use shard::{INBOX_START, SHARDS, ShardSet};
 pub use submit::Placed;
 pub use text::Sql;
 
@@ -71,6 +70,8 @@ impl Store {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("dialect", &self.db.dialect().name()).finish()
+        f.debug_struct("Store")
+            .field("dialect", &self.db.dialect().name())
+            .finish()
     }
 }

@@ -67,7 +67,11 @@ impl<'c> From<&'c mut sqlx::Transaction<'_, sqlx::Postgres>> for CallerConnectio
 }
 
 impl Connection for CallerConnection<'_> {
-    fn execute<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<u64>> {
+    fn execute<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<u64>> {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(conn) => {
@@ -79,7 +83,11 @@ impl Connection for CallerConnection<'_> {
         }
     }
 
-    fn fetch<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<Vec<Row>>> {
+    fn fetch<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<Vec<Row>>> {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(conn) => {

@@ -70,7 +70,11 @@ impl DbError {
     /// An error of this kind; the text says what to do.
     #[must_use]
     pub fn new(kind: DbErrorKind, text: impl Into<Box<str>>) -> Self {
-        Self { kind, text: text.into(), source: None }
+        Self {
+            kind,
+            text: text.into(),
+            source: None,
+        }
     }
 
     /// Keeps the driver's error as the cause.
@@ -102,7 +106,9 @@ impl fmt::Display for DbError {
 
 impl StdError for DbError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
     }
 }
 

@@ -23,6 +23,24 @@ pub enum Source {
     Postgres(sqlx::PgPool),
 }
 
+impl Source {
+    /// The database's file, where it is one; nothing for servers and for databases in memory.
+    #[must_use]
+    pub fn file(&self) -> Option<std::path::PathBuf> {
+        #[cfg(feature = "sqlite")]
+        {
+            let options = match self {
+                Self::Url(url) if scheme(url) == "sqlite" => url.parse().ok(),
+                Self::Sqlite(pool) => Some(pool.connect_options().as_ref().clone()),
+                _ => None,
+            }?;
+            super::sqlite::file(&options)
+        }
+        #[cfg(not(feature = "sqlite"))]
+        None
+    }
+}
+
 impl fmt::Debug for Source {
     /// Never shows the URL: it may hold a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +99,13 @@ impl OpenOptions {
     /// Few connections, as one engine needs them.
     #[must_use]
     pub fn new(host_now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self { write: 6, settle: 3, read: 3, beat: 2, host_now: Arc::new(host_now) }
+        Self {
+            write: 6,
+            settle: 3,
+            read: 3,
+            beat: 2,
+            host_now: Arc::new(host_now),
+        }
     }
 }
 
@@ -105,9 +129,13 @@ pub async fn open(source: Source, options: OpenOptions) -> DbResult<Arc<dyn Data
     match source {
         Source::Url(url) => open_url(&url, options).await,
         #[cfg(feature = "sqlite")]
-        Source::Sqlite(pool) => super::sqlite::open(pool.connect_options().as_ref().clone(), options).await,
+        Source::Sqlite(pool) => {
+            super::sqlite::open(pool.connect_options().as_ref().clone(), options).await
+        }
         #[cfg(feature = "postgres")]
-        Source::Postgres(pool) => super::postgres::open(pool.connect_options().as_ref().clone(), options).await,
+        Source::Postgres(pool) => {
+            super::postgres::open(pool.connect_options().as_ref().clone(), options).await
+        }
     }
 }
 
@@ -128,19 +156,31 @@ async fn open_url(url: &str, options: OpenOptions) -> DbResult<Arc<dyn Database>
 fn refuse(scheme: &str) -> DbError {
     match scheme {
         "sqlite" | "postgres" | "postgresql" => {
-            let feature = if scheme == "sqlite" { "sqlite" } else { "postgres" };
-            let text = format!("databases of scheme \"{scheme}\" need the cargo feature \"{feature}\" of ax; switch it on");
+            let feature = if scheme == "sqlite" {
+                "sqlite"
+            } else {
+                "postgres"
+            };
+            let text = format!(
+                "databases of scheme \"{scheme}\" need the cargo feature \"{feature}\" of ax; switch it on"
+            );
             DbError::new(DbErrorKind::Unsupported, text)
         }
         "mysql" | "mariadb" => {
-            let text = "MySQL and MariaDB are not available in this build; use sqlite: or postgres:";
+            let text =
+                "MySQL and MariaDB are not available in this build; use sqlite: or postgres:";
             DbError::new(DbErrorKind::Unsupported, text)
         }
-        "" => DbError::new(DbErrorKind::Invalid, "the database URL has no scheme; write it like sqlite://shop.db or postgres://user@host/name"),
+        "" => DbError::new(
+            DbErrorKind::Invalid,
+            "the database URL has no scheme; write it like sqlite://shop.db or postgres://user@host/name",
+        ),
         _ => {
             // Only the scheme is told: the rest may hold a password.
             let shown = ax_core::clean_text(scheme, 32);
-            let text = format!("database URLs of scheme \"{shown}\" are unknown; use sqlite: or postgres:");
+            let text = format!(
+                "database URLs of scheme \"{shown}\" are unknown; use sqlite: or postgres:"
+            );
             DbError::new(DbErrorKind::Invalid, text)
         }
     }
@@ -148,6 +188,9 @@ fn refuse(scheme: &str) -> DbError {
 
 /// The wait of a driver before a transaction is tried again.
 pub(super) fn pause(span: Duration) -> BoxFuture<'static, ()> {
-    #[expect(clippy::disallowed_methods, reason = "the simulated database brings its own pause; this is the real one's")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the simulated database brings its own pause; this is the real one's"
+    )]
     tokio::time::sleep(span).boxed()
 }

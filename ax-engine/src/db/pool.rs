@@ -16,7 +16,10 @@ pub(super) enum Abandoned {
     /// It is closed; the database rolls back.
     Close,
     /// It is kept and rolled back by its next borrower: closing it would lose the database.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only databases in memory need it"))]
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        expect(dead_code, reason = "only databases in memory need it")
+    )]
     Keep,
 }
 
@@ -43,7 +46,11 @@ const WAIT: Duration = Duration::from_secs(30);
 
 impl<C> Pool<C> {
     pub(super) fn new(size: usize, abandoned: Abandoned) -> Arc<Self> {
-        Arc::new(Self { idle: Mutex::new(Vec::new()), permits: Arc::new(Semaphore::new(size.max(1))), abandoned })
+        Arc::new(Self {
+            idle: Mutex::new(Vec::new()),
+            permits: Arc::new(Semaphore::new(size.max(1))),
+            abandoned,
+        })
     }
 
     /// Waits for the right to a connection and gives an idle one if there is any.
@@ -52,11 +59,21 @@ impl<C> Pool<C> {
         let permit = match waited {
             Ok(Ok(permit)) => permit,
             Ok(Err(_)) => return Err(closed()),
-            Err(_) => return Err(DbError::new(DbErrorKind::Timeout, "no connection came free in 30 s; raise the pool size or look for slow statements")),
+            Err(_) => {
+                return Err(DbError::new(
+                    DbErrorKind::Timeout,
+                    "no connection came free in 30 s; raise the pool size or look for slow statements",
+                ));
+            }
         };
         let idle = self.lock().pop();
         let (conn, left) = idle.map_or((None, Left::Clean), |(conn, left)| (Some(conn), left));
-        Ok(Loan { conn, left, pool: Arc::clone(self), _permit: permit })
+        Ok(Loan {
+            conn,
+            left,
+            pool: Arc::clone(self),
+            _permit: permit,
+        })
     }
 
     /// Takes all idle connections out, for closing.
@@ -106,7 +123,11 @@ impl<C> Loan<C> {
 
     /// A call begins: should it be given up, the connection is dirty. Returns whether a transaction is open.
     pub(super) fn enter(&mut self) -> Transaction {
-        let open = if self.left == Left::Dirty { Transaction::Open } else { Transaction::Closed };
+        let open = if self.left == Left::Dirty {
+            Transaction::Open
+        } else {
+            Transaction::Closed
+        };
         self.left = Left::Dirty;
         open
     }
@@ -134,7 +155,10 @@ impl<C> Loan<C> {
 
 /// Whether a connection is of no use after this error.
 const fn broken(error: &DbError) -> bool {
-    matches!(error.kind(), DbErrorKind::Lost | DbErrorKind::ReadOnly | DbErrorKind::Unreachable)
+    matches!(
+        error.kind(),
+        DbErrorKind::Lost | DbErrorKind::ReadOnly | DbErrorKind::Unreachable
+    )
 }
 
 /// Whether a transaction is open on a connection.
@@ -153,7 +177,11 @@ impl<C> Drop for Loan<C> {
             Left::Dirty => self.pool.abandoned == Abandoned::Keep,
             Left::Broken => false,
         };
-        if let Some(conn) = self.conn.take().filter(|_| keep && !self.pool.permits.is_closed()) {
+        if let Some(conn) = self
+            .conn
+            .take()
+            .filter(|_| keep && !self.pool.permits.is_closed())
+        {
             self.pool.lock().push((conn, self.left));
         }
     }

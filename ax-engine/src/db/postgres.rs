@@ -14,7 +14,9 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::{Arguments, Column, ConnectOptions, Connection as _, PgConnection, Row as _, ValueRef};
 
 use super::pool::{Abandoned, Loan, Pool, Transaction};
-use super::{Connection, Database, DbError, DbErrorKind, DbResult, Lane, OpenOptions, Row, Statement, Value};
+use super::{
+    Connection, Database, DbError, DbErrorKind, DbResult, Lane, OpenOptions, Row, Statement, Value,
+};
 use crate::store::{Dialect, POSTGRES};
 
 /// Statements are few but exist in several sizes; all of them stay prepared.
@@ -46,11 +48,20 @@ pub(super) async fn open_url(url: &str, options: OpenOptions) -> DbResult<Arc<dy
     open(parsed, options).await
 }
 
-pub(super) async fn open(given: PgConnectOptions, options: OpenOptions) -> DbResult<Arc<dyn Database>> {
-    let named = if given.get_application_name().is_some() { given } else { given.application_name("ax") };
+pub(super) async fn open(
+    given: PgConnectOptions,
+    options: OpenOptions,
+) -> DbResult<Arc<dyn Database>> {
+    let named = if given.get_application_name().is_some() {
+        given
+    } else {
+        given.application_name("ax")
+    };
     let pool = |size| Pool::new(size, Abandoned::Close);
     let db = Postgres {
-        options: named.statement_cache_capacity(PREPARED).disable_statement_logging(),
+        options: named
+            .statement_cache_capacity(PREPARED)
+            .disable_statement_logging(),
         write: pool(options.write),
         settle: pool(options.settle),
         read: pool(options.read),
@@ -75,7 +86,11 @@ impl Postgres {
         if loan.is_empty() {
             loan.fill(self.connect().await?);
         }
-        let limit = if lane == Lane::Beat { ANSWER_TO_BEAT } else { ANSWER };
+        let limit = if lane == Lane::Beat {
+            ANSWER_TO_BEAT
+        } else {
+            ANSWER
+        };
         Ok(Box::new(Lent { loan, limit }))
     }
 
@@ -91,7 +106,9 @@ impl Postgres {
             Err(_) => (DbErrorKind::Unreachable, None),
         };
         let (host, port) = (self.options.get_host(), self.options.get_port());
-        let text = format!("PostgreSQL at {host}:{port} does not take the connection; check host, port, user and database");
+        let text = format!(
+            "PostgreSQL at {host}:{port} does not take the connection; check host, port, user and database"
+        );
         let failed = DbError::new(kind, text);
         Err(match source {
             Some(source) => failed.with_source(source),
@@ -161,12 +178,19 @@ impl Lent {
 /// Gives up waiting after the limit. The call is dropped, and with the error its connection is closed.
 async fn in_time<T>(limit: Duration, call: impl Future<Output = DbResult<T>>) -> DbResult<T> {
     tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
-        Err(DbError::new(DbErrorKind::Lost, "PostgreSQL did not answer in time; check the network to it"))
+        Err(DbError::new(
+            DbErrorKind::Lost,
+            "PostgreSQL did not answer in time; check the network to it",
+        ))
     })
 }
 
 impl Connection for Lent {
-    fn execute<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<u64>> {
+    fn execute<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<u64>> {
         async move {
             let open = self.loan.enter();
             let result = in_time(self.limit, execute(self.loan.conn()?, statement, values)).await;
@@ -175,7 +199,11 @@ impl Connection for Lent {
         .boxed()
     }
 
-    fn fetch<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<Vec<Row>>> {
+    fn fetch<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<Vec<Row>>> {
         async move {
             let open = self.loan.enter();
             let result = in_time(self.limit, fetch(self.loan.conn()?, statement, values)).await;
@@ -185,7 +213,11 @@ impl Connection for Lent {
     }
 
     fn begin(&mut self) -> BoxFuture<'_, DbResult<()>> {
-        self.turn("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", Transaction::Open).boxed()
+        self.turn(
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+            Transaction::Open,
+        )
+        .boxed()
     }
 
     fn commit(&mut self) -> BoxFuture<'_, DbResult<()>> {
@@ -197,15 +229,29 @@ impl Connection for Lent {
     }
 }
 
-pub(super) async fn execute(conn: &mut PgConnection, statement: &Statement, values: Vec<Value>) -> DbResult<u64> {
+pub(super) async fn execute(
+    conn: &mut PgConnection,
+    statement: &Statement,
+    values: Vec<Value>,
+) -> DbResult<u64> {
     let arguments = arguments(values)?;
-    let done = sqlx::query_with(statement.text, arguments).execute(conn).await.map_err(error)?;
+    let done = sqlx::query_with(statement.text, arguments)
+        .execute(conn)
+        .await
+        .map_err(error)?;
     Ok(done.rows_affected())
 }
 
-pub(super) async fn fetch(conn: &mut PgConnection, statement: &Statement, values: Vec<Value>) -> DbResult<Vec<Row>> {
+pub(super) async fn fetch(
+    conn: &mut PgConnection,
+    statement: &Statement,
+    values: Vec<Value>,
+) -> DbResult<Vec<Row>> {
     let arguments = arguments(values)?;
-    let rows = sqlx::query_with(statement.text, arguments).fetch_all(conn).await.map_err(error)?;
+    let rows = sqlx::query_with(statement.text, arguments)
+        .fetch_all(conn)
+        .await
+        .map_err(error)?;
     rows.iter().map(|row| read(row, statement)).collect()
 }
 
@@ -219,7 +265,10 @@ fn arguments(values: Vec<Value>) -> DbResult<PgArguments> {
             Value::Id(value) => arguments.add(value.as_ref().map(<[u8; 16]>::as_slice)),
             Value::Bytes(value) => arguments.add(&**value),
         };
-        added.map_err(|error| DbError::new(DbErrorKind::Invalid, "a value cannot be sent to PostgreSQL").with_source(error))?;
+        added.map_err(|error| {
+            DbError::new(DbErrorKind::Invalid, "a value cannot be sent to PostgreSQL")
+                .with_source(error)
+        })?;
     }
     Ok(arguments)
 }
@@ -230,7 +279,9 @@ const TEXT: Oid = Oid(25);
 const BYTEA: Oid = Oid(17);
 
 fn read(row: &PgRow, statement: &Statement) -> DbResult<Row> {
-    let values: Result<Vec<Value>, sqlx::Error> = (0..row.len()).map(|column| column_value(row, column)).collect();
+    let values: Result<Vec<Value>, sqlx::Error> = (0..row.len())
+        .map(|column| column_value(row, column))
+        .collect();
     Ok(Row::new(statement.sql, values.map_err(error)?))
 }
 
@@ -248,16 +299,21 @@ fn column_value(row: &PgRow, column: usize) -> Result<Value, sqlx::Error> {
 }
 
 fn bytes(found: &[u8]) -> Value {
-    <[u8; 16]>::try_from(found).map_or_else(|_| Value::Bytes(Arc::from(found)), |id| Value::Id(Some(id)))
+    <[u8; 16]>::try_from(found)
+        .map_or_else(|_| Value::Bytes(Arc::from(found)), |id| Value::Id(Some(id)))
 }
 
 /// The kind of a driver's error. Codes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 pub(super) fn error(error: sqlx::Error) -> DbError {
     let (kind, text) = match &error {
         sqlx::Error::Database(found) => database_error(found.code().as_deref().unwrap_or_default()),
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed => {
-            (DbErrorKind::Lost, "the connection to PostgreSQL broke; the statement may or may not have run")
-        }
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::WorkerCrashed => (
+            DbErrorKind::Lost,
+            "the connection to PostgreSQL broke; the statement may or may not have run",
+        ),
         _ => (DbErrorKind::Other, "PostgreSQL failed"),
     };
     DbError::new(kind, text).with_source(error)
@@ -266,16 +322,43 @@ pub(super) fn error(error: sqlx::Error) -> DbError {
 fn database_error(code: &str) -> (DbErrorKind, &'static str) {
     match code {
         "23505" => (DbErrorKind::Unique, "a row with this key exists already"),
-        "40001" | "40P01" | "55P03" => (DbErrorKind::Retry, "another transaction was in the way; try again"),
+        "40001" | "40P01" | "55P03" => (
+            DbErrorKind::Retry,
+            "another transaction was in the way; try again",
+        ),
         // A plan or prepared statement that a migration or a pooler took away.
-        "0A000" | "26000" => (DbErrorKind::Retry, "a prepared statement went stale; try again"),
-        "57014" => (DbErrorKind::Timeout, "PostgreSQL ended the statement after its timeout; look for locks and missing indexes"),
-        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (DbErrorKind::Lost, "PostgreSQL closed the connection; the statement may or may not have run"),
-        "25006" => (DbErrorKind::ReadOnly, "PostgreSQL takes no writes now; a fail-over may be under way"),
-        "42P01" | "42703" | "3F000" => (DbErrorKind::Schema, "a table or column of ax is missing; run the migrations"),
-        "53100" => (DbErrorKind::Full, "PostgreSQL's disk is full; free some space"),
-        "53300" => (DbErrorKind::Unreachable, "PostgreSQL has no connection left; raise max_connections or lower the pool sizes"),
-        _ if code.starts_with("08") => (DbErrorKind::Lost, "the connection to PostgreSQL broke; the statement may or may not have run"),
+        "0A000" | "26000" => (
+            DbErrorKind::Retry,
+            "a prepared statement went stale; try again",
+        ),
+        "57014" => (
+            DbErrorKind::Timeout,
+            "PostgreSQL ended the statement after its timeout; look for locks and missing indexes",
+        ),
+        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (
+            DbErrorKind::Lost,
+            "PostgreSQL closed the connection; the statement may or may not have run",
+        ),
+        "25006" => (
+            DbErrorKind::ReadOnly,
+            "PostgreSQL takes no writes now; a fail-over may be under way",
+        ),
+        "42P01" | "42703" | "3F000" => (
+            DbErrorKind::Schema,
+            "a table or column of ax is missing; run the migrations",
+        ),
+        "53100" => (
+            DbErrorKind::Full,
+            "PostgreSQL's disk is full; free some space",
+        ),
+        "53300" => (
+            DbErrorKind::Unreachable,
+            "PostgreSQL has no connection left; raise max_connections or lower the pool sizes",
+        ),
+        _ if code.starts_with("08") => (
+            DbErrorKind::Lost,
+            "the connection to PostgreSQL broke; the statement may or may not have run",
+        ),
         _ => (DbErrorKind::Other, "PostgreSQL refused the statement"),
     }
 }

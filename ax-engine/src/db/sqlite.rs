@@ -8,13 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ax_core::Timestamp;
-use futures_util::future::BoxFuture;
 use futures_util::FutureExt;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
-use sqlx::{Arguments, ConnectOptions, Connection as _, Row as _, SqliteConnection, TypeInfo, ValueRef};
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::{
+    SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{
+    Arguments, ConnectOptions, Connection as _, Row as _, SqliteConnection, TypeInfo, ValueRef,
+};
 
 use super::pool::{Abandoned, Loan, Pool, Transaction};
-use super::{Connection, Database, DbError, DbErrorKind, DbResult, Lane, OpenOptions, Row, Statement, Value};
+use super::{
+    Connection, Database, DbError, DbErrorKind, DbResult, Lane, OpenOptions, Row, Statement, Value,
+};
 use crate::store::{Dialect, SQLITE};
 
 /// Statements are few but exist in several sizes; all of them stay prepared.
@@ -36,15 +42,23 @@ struct Sqlite {
 
 pub(super) async fn open_url(url: &str, options: OpenOptions) -> DbResult<Arc<dyn Database>> {
     let parsed = SqliteConnectOptions::from_str(url).map_err(|error| {
-        let text = "the sqlite: URL cannot be read; write it like sqlite://shop.db or sqlite::memory:";
+        let text =
+            "the sqlite: URL cannot be read; write it like sqlite://shop.db or sqlite::memory:";
         DbError::new(DbErrorKind::Invalid, text).with_source(error)
     })?;
     // A file that is missing is made, unless the URL says how to open it.
-    let parsed = if url.contains("mode=") { parsed } else { parsed.create_if_missing(true) };
+    let parsed = if url.contains("mode=") {
+        parsed
+    } else {
+        parsed.create_if_missing(true)
+    };
     open(parsed, options).await
 }
 
-pub(super) async fn open(given: SqliteConnectOptions, options: OpenOptions) -> DbResult<Arc<dyn Database>> {
+pub(super) async fn open(
+    given: SqliteConnectOptions,
+    options: OpenOptions,
+) -> DbResult<Arc<dyn Database>> {
     let memory = is_memory(&given);
     let prepared = given
         .synchronous(SqliteSynchronous::Full)
@@ -53,18 +67,46 @@ pub(super) async fn open(given: SqliteConnectOptions, options: OpenOptions) -> D
         .statement_cache_capacity(PREPARED)
         .row_buffer_size(ROWS_AHEAD)
         .disable_statement_logging();
-    let prepared = if memory { prepared } else { prepared.journal_mode(SqliteJournalMode::Wal) };
-    let abandoned = if memory { Abandoned::Keep } else { Abandoned::Close };
+    let prepared = if memory {
+        prepared
+    } else {
+        prepared.journal_mode(SqliteJournalMode::Wal)
+    };
+    let abandoned = if memory {
+        Abandoned::Keep
+    } else {
+        Abandoned::Close
+    };
     let writer = Pool::new(1, abandoned);
-    let own = |size| if memory { Arc::clone(&writer) } else { Pool::new(size, abandoned) };
-    let db = Sqlite { options: prepared, beat: own(1), readers: own(options.read), writer, host_now: options.host_now };
+    let own = |size| {
+        if memory {
+            Arc::clone(&writer)
+        } else {
+            Pool::new(size, abandoned)
+        }
+    };
+    let db = Sqlite {
+        options: prepared,
+        beat: own(1),
+        readers: own(options.read),
+        writer,
+        host_now: options.host_now,
+    };
     drop(db.borrow(Lane::Write).await?);
     Ok(Arc::new(db))
 }
 
+/// The file of a database that is not in memory.
+pub(super) fn file(options: &SqliteConnectOptions) -> Option<std::path::PathBuf> {
+    (!is_memory(options)).then(|| options.get_filename().to_path_buf())
+}
+
 fn is_memory(options: &SqliteConnectOptions) -> bool {
     let name = options.get_filename().to_string_lossy();
-    name == ":memory:" || name.is_empty() || name.starts_with("file:sqlx-in-memory") || name.contains("mode=memory")
+    name == ":memory:"
+        || name.is_empty()
+        || name.starts_with("file:sqlx-in-memory")
+        || name.contains("mode=memory")
 }
 
 impl Sqlite {
@@ -79,7 +121,10 @@ impl Sqlite {
             loan.fill(self.connect().await?);
         }
         let leftover = loan.is_dirty();
-        let mut lent = Lent { loan, host_now: Arc::clone(&self.host_now) };
+        let mut lent = Lent {
+            loan,
+            host_now: Arc::clone(&self.host_now),
+        };
         if leftover {
             lent.rollback_leftover().await?;
         }
@@ -142,7 +187,11 @@ impl Lent {
 }
 
 impl Connection for Lent {
-    fn execute<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<u64>> {
+    fn execute<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<u64>> {
         async move {
             let now = statement.takes_now.then(|| (self.host_now)());
             let open = self.loan.enter();
@@ -152,7 +201,11 @@ impl Connection for Lent {
         .boxed()
     }
 
-    fn fetch<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<Vec<Row>>> {
+    fn fetch<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<Vec<Row>>> {
         async move {
             let now = statement.takes_now.then(|| (self.host_now)());
             let open = self.loan.enter();
@@ -177,7 +230,11 @@ impl Connection for Lent {
 
 /// Runs a statement without parameters.
 async fn plain(conn: &mut SqliteConnection, text: &'static str) -> DbResult<()> {
-    sqlx::query(text).execute(conn).await.map(drop).map_err(error)
+    sqlx::query(text)
+        .execute(conn)
+        .await
+        .map(drop)
+        .map_err(error)
 }
 
 pub(super) async fn execute(
@@ -187,7 +244,10 @@ pub(super) async fn execute(
     now: Option<Timestamp>,
 ) -> DbResult<u64> {
     let arguments = arguments(values, now)?;
-    let done = sqlx::query_with(statement.text, arguments).execute(conn).await.map_err(error)?;
+    let done = sqlx::query_with(statement.text, arguments)
+        .execute(conn)
+        .await
+        .map_err(error)?;
     Ok(done.rows_affected())
 }
 
@@ -198,7 +258,10 @@ pub(super) async fn fetch(
     now: Option<Timestamp>,
 ) -> DbResult<Vec<Row>> {
     let arguments = arguments(values, now)?;
-    let rows = sqlx::query_with(statement.text, arguments).fetch_all(conn).await.map_err(error)?;
+    let rows = sqlx::query_with(statement.text, arguments)
+        .fetch_all(conn)
+        .await
+        .map_err(error)?;
     rows.iter().map(|row| read(row, statement)).collect()
 }
 
@@ -212,17 +275,25 @@ fn arguments(values: Vec<Value>, now: Option<Timestamp>) -> DbResult<SqliteArgum
             Value::Id(value) => arguments.add(value.map(|id| id.to_vec())),
             Value::Bytes(value) => arguments.add(value.to_vec()),
         };
-        added.map_err(|error| DbError::new(DbErrorKind::Invalid, "a value cannot be sent to SQLite").with_source(error))?;
+        added.map_err(|error| {
+            DbError::new(DbErrorKind::Invalid, "a value cannot be sent to SQLite")
+                .with_source(error)
+        })?;
     }
     if let Some(now) = now {
         let added = arguments.add(now.as_millis());
-        added.map_err(|error| DbError::new(DbErrorKind::Invalid, "the time cannot be sent to SQLite").with_source(error))?;
+        added.map_err(|error| {
+            DbError::new(DbErrorKind::Invalid, "the time cannot be sent to SQLite")
+                .with_source(error)
+        })?;
     }
     Ok(arguments)
 }
 
 fn read(row: &SqliteRow, statement: &Statement) -> DbResult<Row> {
-    let values: Result<Vec<Value>, sqlx::Error> = (0..row.len()).map(|column| column_value(row, column)).collect();
+    let values: Result<Vec<Value>, sqlx::Error> = (0..row.len())
+        .map(|column| column_value(row, column))
+        .collect();
     Ok(Row::new(statement.sql, values.map_err(error)?))
 }
 
@@ -240,14 +311,18 @@ fn column_value(row: &SqliteRow, column: usize) -> Result<Value, sqlx::Error> {
 }
 
 fn bytes(found: &[u8]) -> Value {
-    <[u8; 16]>::try_from(found).map_or_else(|_| Value::Bytes(Arc::from(found)), |id| Value::Id(Some(id)))
+    <[u8; 16]>::try_from(found)
+        .map_or_else(|_| Value::Bytes(Arc::from(found)), |id| Value::Id(Some(id)))
 }
 
 /// The kind of a driver's error. Result codes: <https://www.sqlite.org/rescode.html>.
-fn error(error: sqlx::Error) -> DbError {
+pub(super) fn error(error: sqlx::Error) -> DbError {
     let (kind, text) = match &error {
         sqlx::Error::Database(found) => database_error(&**found),
-        sqlx::Error::WorkerCrashed => (DbErrorKind::Lost, "the SQLite thread ended; the statement may or may not have run"),
+        sqlx::Error::WorkerCrashed => (
+            DbErrorKind::Lost,
+            "the SQLite thread ended; the statement may or may not have run",
+        ),
         _ => (DbErrorKind::Other, "SQLite failed"),
     };
     DbError::new(kind, text).with_source(error)
@@ -258,19 +333,37 @@ fn database_error(found: &dyn sqlx::error::DatabaseError) -> (DbErrorKind, &'sta
     let message = found.message();
     match (code, code & 0xff) {
         (1_555 | 2_067, _) => (DbErrorKind::Unique, "a row with this key exists already"),
-        (_, 5 | 6) => (DbErrorKind::Retry, "the SQLite file is locked by another writer; end that transaction or try again"),
-        (_, 8) => (DbErrorKind::ReadOnly, "the SQLite file is read-only; make it and its folder writable"),
-        (_, 13) => (DbErrorKind::Full, "the disk of the SQLite file is full; free some space"),
-        (_, 14) => (DbErrorKind::Unreachable, "the SQLite file cannot be opened; check its path and permissions"),
+        (_, 5 | 6) => (
+            DbErrorKind::Retry,
+            "the SQLite file is locked by another writer; end that transaction or try again",
+        ),
+        (_, 8) => (
+            DbErrorKind::ReadOnly,
+            "the SQLite file is read-only; make it and its folder writable",
+        ),
+        (_, 13) => (
+            DbErrorKind::Full,
+            "the disk of the SQLite file is full; free some space",
+        ),
+        (_, 14) => (
+            DbErrorKind::Unreachable,
+            "the SQLite file cannot be opened; check its path and permissions",
+        ),
         (_, 1) if message.starts_with("no such table") || message.starts_with("no such column") => {
-            (DbErrorKind::Schema, "a table or column of ax is missing; run the migrations")
+            (
+                DbErrorKind::Schema,
+                "a table or column of ax is missing; run the migrations",
+            )
         }
         _ => (DbErrorKind::Other, "SQLite refused the statement"),
     }
 }
 
 /// The host's wall clock: what "now" is for a database that is a file on this host.
-#[expect(clippy::disallowed_methods, reason = "SQLite has no clock of its own; this is its now")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "SQLite has no clock of its own; this is its now"
+)]
 pub(super) fn host_now() -> Timestamp {
     Timestamp::from(std::time::SystemTime::now())
 }

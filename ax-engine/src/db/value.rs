@@ -106,7 +106,10 @@ impl Row {
     /// The row that `sql` returned.
     #[must_use]
     pub fn new(sql: Sql, values: impl Into<Box<[Value]>>) -> Self {
-        Self { sql, values: values.into() }
+        Self {
+            sql,
+            values: values.into(),
+        }
     }
 
     /// All columns.
@@ -120,7 +123,12 @@ impl Row {
     pub fn corrupt(&self, column: usize, expected: &str) -> Error {
         let found = self.values.get(column);
         let sql = self.sql;
-        Error::new(ErrorKind::Corrupt, format!("column {column} of {sql:?} holds {found:?} instead of {expected}; repair or delete the row"))
+        Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "column {column} of {sql:?} holds {found:?} instead of {expected}; repair or delete the row"
+            ),
+        )
     }
 
     /// An integer that must be there.

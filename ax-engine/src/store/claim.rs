@@ -1,8 +1,14 @@
 //! Claims: one guarded update for the whole batch, then one read by token.
 
+use std::sync::Arc;
+
 use ax_core::{Error, NodeId, TaskId, Token};
 
+use super::rows::Record;
+use super::session::{Desk, Sent, again};
+use super::text::Sql;
 use super::{Claimed, Store};
+use crate::db::{DbResult, Lane, Value};
 
 /// A claim of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +29,7 @@ impl Store {
     /// # Errors
     /// Any error of the database. After `Unavailable` rows may be claimed all the same: ask [`Store::claimed`].
     pub async fn claim(&self, request: ClaimRequest<'_>) -> Result<Vec<Claimed>, Error> {
-        let _ = request;
-        todo!()
+        again!(self, sent => self.claim_once(request, sent))
     }
 
     /// The rows that a claim holds: what a claim with an unknown outcome is asked with.
@@ -32,7 +37,50 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn claimed(&self, request: ClaimRequest<'_>) -> Result<Vec<Claimed>, Error> {
-        let _ = request;
-        todo!()
+        again!(self, async { read_claimed(&mut self.session(Lane::Write).await?.desk(), request).await })
     }
+
+    async fn claim_once(&self, request: ClaimRequest<'_>, sent: Sent) -> DbResult<Vec<Claimed>> {
+        let mut session = self.session(Lane::Write).await?;
+        let mut desk = session.desk();
+        let fixed = [Value::from(request.token.as_bytes()), Value::from(request.node.as_bytes())];
+        let claimed = desk.run_list(Sql::Claim, &fixed, request.ids).await?;
+        if claimed == 0 && sent == Sent::First {
+            return Ok(Vec::new());
+        }
+        read_claimed(&mut desk, request).await
+    }
+}
+
+async fn read_claimed(desk: &mut Desk<'_>, request: ClaimRequest<'_>) -> DbResult<Vec<Claimed>> {
+    let token = [Value::from(request.token.as_bytes())];
+    let rows = desk.read_list(Sql::ReadClaimed, &token, request.ids).await?;
+    let mut claimed = Vec::with_capacity(rows.len());
+    for row in &rows {
+        claimed.push(Record::read(row)?.task);
+    }
+    fetch_payloads(desk, claimed.iter_mut()).await?;
+    Ok(claimed)
+}
+
+/// Fills in the payloads that are kept apart.
+pub(super) async fn fetch_payloads<'a>(
+    desk: &mut Desk<'_>,
+    tasks: impl Iterator<Item = &'a mut Claimed>,
+) -> DbResult<()> {
+    let mut apart: Vec<&mut Claimed> = tasks.filter(|task| task.payload_apart).collect();
+    if apart.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<TaskId> = apart.iter().map(|task| task.id).collect();
+    let mut payloads = std::collections::HashMap::with_capacity(ids.len());
+    for row in desk.read_list(Sql::ReadPayloads, &[], &ids).await? {
+        payloads.insert(TaskId::from_bytes(row.id(0)?), Arc::clone(row.text(1)?));
+    }
+    for task in &mut apart {
+        if let Some(payload) = payloads.remove(&task.id) {
+            task.payload = payload;
+        }
+    }
+    Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ax_migrations::Migration;
+
 use super::render::Texts;
 use super::text::Sql;
 use crate::db::Statement;
@@ -19,6 +21,8 @@ pub struct Dialect {
     pub(super) absent: &'static str,
     /// Whether byte `{shard}` of the 1,024 bytes `{set}` is 1.
     pub(super) owned: &'static str,
+    /// The schema, step by step.
+    pub(super) migrations: &'static [Migration],
     pub(super) texts: Texts,
 }
 
@@ -37,6 +41,7 @@ pub static SQLITE: Dialect = Dialect {
     lock: "",
     absent: "ON CONFLICT DO NOTHING",
     owned: "substr({set}, {shard} + 1, 1) = x'01'",
+    migrations: ax_migrations::SQLITE,
     texts: Texts::new(),
 };
 
@@ -48,6 +53,7 @@ pub static POSTGRES: Dialect = Dialect {
     lock: "FOR UPDATE",
     absent: "ON CONFLICT DO NOTHING",
     owned: "get_byte({set}, ({shard})::integer) = 1",
+    migrations: ax_migrations::POSTGRES,
     texts: Texts::new(),
 };
 

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use ax_core::{Error, State, TaskId, Timestamp};
 
-use super::{ShardSet, Store};
+use super::rows::state_of;
+use super::session::again;
+use super::text::Sql;
+use super::Store;
+use crate::shard::ShardSet;
+use crate::db::{Lane, Row, Value};
 
 /// One page of discovery over all ten lanes.
 #[derive(Clone, Debug)]
@@ -78,8 +83,11 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn due(&self, scan: &DueScan) -> Result<Vec<DueRow>, Error> {
-        let _ = scan;
-        todo!()
+        let rows = again!(self, async {
+            let sql = if matches!(scan.owned, Owned::All) { Sql::DueAll } else { Sql::Due };
+            self.session(Lane::Read).await?.desk().read(sql, scan.values()).await
+        })?;
+        rows.iter().map(DueRow::read).collect()
     }
 
     /// Live rows by id, in no order; ids that are not live are left out.
@@ -87,8 +95,10 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn inspect(&self, ids: &[TaskId]) -> Result<Vec<Inspected>, Error> {
-        let _ = ids;
-        todo!()
+        let rows = again!(self, async {
+            self.session(Lane::Read).await?.desk().read_list(Sql::Inspect, &[], ids).await
+        })?;
+        rows.iter().map(Inspected::read).collect()
     }
 
     /// Pending rows that were due and whose deadline has passed, at most `limit`.
@@ -96,7 +106,47 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn overdue(&self, limit: u32) -> Result<Vec<TaskId>, Error> {
-        let _ = limit;
-        todo!()
+        let rows = again!(self, async {
+            self.session(Lane::Read).await?.desk().read(Sql::Overdue, vec![Value::from(i64::from(limit))]).await
+        })?;
+        rows.iter().map(|row| row.id(0).map(TaskId::from_bytes)).collect()
+    }
+}
+
+impl DueScan {
+    fn values(&self) -> Vec<Value> {
+        let mut values = Vec::with_capacity(33);
+        values.push(Value::from(self.to));
+        if let Owned::Some { shards, inbox } = &self.owned {
+            values.extend([Value::Bytes(shards.to_bytemap().into()), Value::from(*inbox)]);
+        }
+        for lane in self.lanes {
+            values.extend([Value::from(lane.from_at), Value::from(lane.from_shard), Value::from(i64::from(lane.cap))]);
+        }
+        values
+    }
+}
+
+impl DueRow {
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: TaskId::from_bytes(row.id(0)?),
+            priority: u8::try_from(row.int(1)?).unwrap_or_default(),
+            ready_at: row.time(2)?,
+            shard: row.int(3)?,
+            namespace: Arc::clone(row.text(4)?),
+            job: Arc::clone(row.text(5)?),
+        })
+    }
+}
+
+impl Inspected {
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            due: DueRow::read(row)?,
+            state: state_of(row, 6)?,
+            deadline: row.time(7)?,
+            cancel_requested: row.int(8)? != 0,
+        })
     }
 }

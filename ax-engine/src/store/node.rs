@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ax_core::{Error, Namespace, NodeId, Timestamp};
+use ax_core::{Error, ErrorKind, Namespace, NodeId, Timestamp};
 
 use super::Store;
+use super::rows::millis;
+use super::session::{Desk, Sent, again};
+use super::text::Sql;
+use crate::db::{DbErrorKind, DbResult, Lane, Row, Value};
 
 /// A node as it joins.
 #[derive(Clone, Debug)]
@@ -26,7 +30,7 @@ pub struct NodeRow {
     pub version: String,
     /// Where it stands.
     pub zone: String,
-    /// Its share of the shards, 1 for usual.
+    /// Its share of the shards in hundredths, 100 for usual.
     pub weight: i64,
     /// Labels as a JSON object.
     pub labels: String,
@@ -162,7 +166,8 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn now(&self) -> Result<Timestamp, Error> {
-        todo!()
+        let row = again!(self, async { self.session(Lane::Read).await?.desk().read_one(Sql::Now, Vec::new()).await })?;
+        row.ok_or_else(no_answer)?.time(0)
     }
 
     /// Registers a node and gives it the number of its inbox. May be sent again.
@@ -170,8 +175,7 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn join(&self, node: &NodeRow) -> Result<i64, Error> {
-        let _ = node;
-        todo!()
+        again!(self, sent => self.join_once(node, sent))
     }
 
     /// Renews a node's lease; `None` when it has been declared dead or has left.
@@ -179,8 +183,7 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn beat(&self, beat: &Beat) -> Result<Option<BeatReply>, Error> {
-        let _ = beat;
-        todo!()
+        again!(self, self.beat_once(beat))
     }
 
     /// All nodes.
@@ -188,7 +191,13 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn peers(&self) -> Result<PeersReply, Error> {
-        todo!()
+        let rows = again!(self, async { self.session(Lane::Read).await?.desk().read(Sql::Peers, Vec::new()).await })?;
+        // A table without rows tells no time.
+        let now = match rows.first() {
+            Some(row) => row.time(19)?,
+            None => self.now().await?,
+        };
+        Ok(PeersReply { now, nodes: rows.iter().map(Peer::read).collect::<Result<_, _>>()? })
     }
 
     /// Declares a node dead if it still has this heartbeat number and its lease is over; whether that was so.
@@ -196,8 +205,18 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn mark_dead(&self, node: NodeId, beat: i64) -> Result<bool, Error> {
-        let _ = (node, beat);
-        todo!()
+        let values = vec![Value::from(node.as_bytes()), Value::from(beat)];
+        Ok(self.write(Sql::MarkDead, values).await? == 1)
+    }
+
+    /// Declares a node dead if it still has this heartbeat number, whatever its lease: for who knows from elsewhere that its
+    /// process is gone (its lock file is free); whether that was so.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn bury(&self, node: NodeId, beat: i64) -> Result<bool, Error> {
+        let values = vec![Value::from(node.as_bytes()), Value::from(beat)];
+        Ok(self.write(Sql::BuryNode, values).await? == 1)
     }
 
     /// The node stops claiming.
@@ -205,8 +224,7 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn leaving(&self, node: NodeId) -> Result<(), Error> {
-        let _ = node;
-        todo!()
+        self.set_node_state(node, NodeState::Leaving).await
     }
 
     /// The node has left.
@@ -214,8 +232,7 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn leave(&self, node: NodeId) -> Result<(), Error> {
-        let _ = node;
-        todo!()
+        self.set_node_state(node, NodeState::Left).await
     }
 
     /// Forgets dead and left nodes last seen before an instant; returns how many.
@@ -223,7 +240,107 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn prune_nodes(&self, before: Timestamp) -> Result<u64, Error> {
-        let _ = before;
-        todo!()
+        self.write(Sql::PruneNodes, vec![Value::from(before)]).await
+    }
+
+    async fn set_node_state(&self, node: NodeId, state: NodeState) -> Result<(), Error> {
+        let values = vec![Value::from(state.code()), Value::from(node.as_bytes())];
+        self.write(Sql::SetNodeState, values).await.map(drop)
+    }
+
+    /// Runs one statement; not on the heartbeat's lane, whose connections live on the heartbeat's own thread.
+    async fn write(&self, sql: Sql, values: Vec<Value>) -> Result<u64, Error> {
+        again!(self, async { self.session(Lane::Write).await?.desk().run(sql, values.clone()).await })
+    }
+
+    async fn join_once(&self, node: &NodeRow, sent: Sent) -> DbResult<i64> {
+        let mut session = self.session(Lane::Write).await?;
+        let mut desk = session.desk();
+        if sent == Sent::Again {
+            if let Some(row) = read_node(&mut desk, node.id).await? {
+                return Ok(row.int(0)?);
+            }
+        }
+        // Two nodes that join at once may compute the same inbox; the unique index refuses one of them.
+        desk.run(Sql::JoinNode, node.values()?).await.map_err(|error| match error.kind() {
+            DbErrorKind::Unique => error.as_kind(DbErrorKind::Retry),
+            _ => error,
+        })?;
+        let row = read_node(&mut desk, node.id).await?;
+        Ok(row.ok_or_else(no_answer)?.int(0)?)
+    }
+
+    async fn beat_once(&self, beat: &Beat) -> DbResult<Option<BeatReply>> {
+        let mut session = self.session(Lane::Beat).await?;
+        let mut desk = session.desk();
+        let values = vec![
+            Value::from(millis(beat.ttl)),
+            Value::from(beat.running),
+            Value::from(beat.queued),
+            Value::from(beat.slots),
+            Value::from(beat.node.as_bytes()),
+        ];
+        if desk.run(Sql::Beat, values).await? == 0 {
+            return Ok(None);
+        }
+        let Some(row) = read_node(&mut desk, beat.node).await? else { return Ok(None) };
+        Ok(Some(BeatReply { now: row.time(4)?, lease_until: row.time(3)?, beat: row.int(2)? }))
+    }
+}
+
+async fn read_node(desk: &mut Desk<'_>, node: NodeId) -> DbResult<Option<Row>> {
+    desk.read_one(Sql::ReadNode, vec![Value::from(node.as_bytes())]).await
+}
+
+fn no_answer() -> Error {
+    Error::new(ErrorKind::Database, "the database gave no row where there is always one; look at its log")
+}
+
+impl NodeRow {
+    fn values(&self) -> DbResult<Vec<Value>> {
+        let jobs = serde_json::to_string(&self.jobs).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        Ok(vec![
+            Value::from(self.id.as_bytes()),
+            Value::from(self.namespace.as_str()),
+            Value::from(millis(self.ttl)),
+            Value::from(&*self.host),
+            Value::from(self.pid),
+            Value::from(&*self.app),
+            Value::from(&*self.version),
+            Value::from(&*self.zone),
+            Value::from(self.weight),
+            Value::from(&*self.labels),
+            Value::from(&*jobs),
+            Value::from(i64::from(self.trigger_on)),
+            Value::from(i64::from(self.execute_on)),
+            Value::from(self.slots),
+        ])
+    }
+}
+
+impl Peer {
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            node: NodeId::from_bytes(row.id(0)?),
+            namespace: Arc::clone(row.text(1)?),
+            inbox: row.int(2)?,
+            state: NodeState::from_code(row.int(3)?).ok_or_else(|| row.corrupt(3, "the number of a node state"))?,
+            beat: row.int(4)?,
+            lease_until: row.time(5)?,
+            started_at: row.time(6)?,
+            host: Arc::clone(row.text(7)?),
+            pid: row.int(8)?,
+            app: Arc::clone(row.text(9)?),
+            version: Arc::clone(row.text(10)?),
+            zone: Arc::clone(row.text(11)?),
+            weight: row.int(12)?,
+            // A damaged list counts as a node that knows no job: it gets no work, and stays a member.
+            jobs: serde_json::from_str(row.text(13)?).unwrap_or_default(),
+            trigger_on: row.int(14)? != 0,
+            execute_on: row.int(15)? != 0,
+            running: row.int(16)?,
+            queued: row.int(17)?,
+            slots: row.int(18)?,
+        })
     }
 }

@@ -36,21 +36,45 @@ impl Texts {
     }
 
     /// The statement for `rows` rows, which must be one of the sizes; another number counts as the next one.
-    pub(super) fn get(&'static self, dialect: &Dialect, sql: Sql, rows: usize) -> &'static Statement {
-        let size = SIZES.partition_point(|size| *size < rows).min(SIZES.len() - 1);
+    pub(super) fn get(
+        &'static self,
+        dialect: &Dialect,
+        sql: Sql,
+        rows: usize,
+    ) -> &'static Statement {
+        let size = SIZES
+            .partition_point(|size| *size < rows)
+            .min(SIZES.len() - 1);
         self.0[sql as usize][size].get_or_init(|| render(dialect, sql, SIZES[size]))
     }
 }
 
 fn render(dialect: &Dialect, sql: Sql, rows: usize) -> Statement {
     let template = sql.template();
-    let mut writer = Writer { dialect, rows, out: String::new(), next: highest_explicit(&template), takes_now: false };
+    let mut writer = Writer {
+        dialect,
+        rows,
+        out: String::new(),
+        next: highest_explicit(&template),
+        takes_now: false,
+    };
     writer.write(&template);
-    let Writer { mut out, next, takes_now, .. } = writer;
+    let Writer {
+        mut out,
+        next,
+        takes_now,
+        ..
+    } = writer;
     if takes_now {
         out = out.replace(NOW_MARK, &format!("${}", next + 1));
     }
-    Statement { sql, rows, text: String::leak(out), takes_now, order: &[] }
+    Statement {
+        sql,
+        rows,
+        text: String::leak(out),
+        takes_now,
+        order: &[],
+    }
 }
 
 /// Stands for the host's now until the number of parameters is known.
@@ -70,7 +94,11 @@ impl Writer<'_> {
         while let Some(at) = template.find(['?', '{']) {
             self.out.push_str(&template[..at]);
             template = &template[at..];
-            let used = if template.starts_with('?') { self.parameter(template) } else { self.mark(template) };
+            let used = if template.starts_with('?') {
+                self.parameter(template)
+            } else {
+                self.mark(template)
+            };
             template = &template[used..];
         }
         self.out.push_str(template);
@@ -95,17 +123,25 @@ impl Writer<'_> {
     /// Writes the mark in braces at the start of `template`; returns its length.
     fn mark(&mut self, template: &str) -> usize {
         let end = closing(template);
-        let (word, rest) = template[1..end].split_once(' ').unwrap_or((&template[1..end], ""));
+        let (word, rest) = template[1..end]
+            .split_once(' ')
+            .unwrap_or((&template[1..end], ""));
         match word {
             "ids" => self.repeat("?", ", "),
             "rows" => self.repeat(rest, ", "),
             "any" => self.repeat(rest, " OR "),
             "now" => self.now(),
             "lock" => self.out.push_str(self.dialect.lock),
-            "absent" => self.out.push_str(&self.dialect.absent.replace("{column}", rest)),
+            "absent" => self
+                .out
+                .push_str(&self.dialect.absent.replace("{column}", rest)),
             "owned" => {
                 let (set, shard) = rest.split_once(' ').unwrap_or((rest, "shard"));
-                let text = self.dialect.owned.replace("{set}", set).replace("{shard}", shard);
+                let text = self
+                    .dialect
+                    .owned
+                    .replace("{set}", set)
+                    .replace("{shard}", shard);
                 self.write(&text);
             }
             _ => self.out.push_str(&template[..=end]),

@@ -1,9 +1,17 @@
-//! A task's row on its way in ([`TaskRow`]) and after its claim ([`Claimed`]).
+//! A task's row on its way in ([`TaskRow`]) and after its claim ([`Claimed`]), and how both become columns.
+//!
+//! Reading forgives what hands can do to a row (an odd name, a number out of range): such a task still runs into the
+//! dead letters with its text kept, and takes no batch down with it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ax_core::{JobName, Key, Namespace, NodeId, OnLost, Priority, RunId, TaskId, Tick, Timestamp, Token};
+use ax_core::{
+    CancelMark, Error, JobName, Key, MAX_NAME_BYTES, Namespace, NodeId, OnLost, Priority, RunId, State, Status, TaskId, Tick,
+    Timestamp, Token,
+};
+
+use crate::db::{Row, Value};
 
 /// A task to insert, with every value decided.
 #[derive(Clone, Debug)]
@@ -186,9 +194,302 @@ impl TaskRow {
         }
         serde_json::to_string(&self.tags).ok().map(Arc::from)
     }
+
+    /// What the row's own column holds of the payload.
+    pub(super) fn inline_payload(&self) -> Value {
+        Value::Text((!self.payload_apart()).then(|| Arc::clone(&self.payload)))
+    }
+
+    /// Writes the 21 columns `NEW`.
+    pub(super) fn write(&self, values: &mut Vec<Value>) {
+        values.extend([
+            Value::from(self.id.as_bytes()),
+            Value::from(self.namespace.as_str()),
+            Value::from(self.job.as_str()),
+            Value::from(i64::from(self.priority.get())),
+            Value::from(self.ready_at),
+            Value::from(self.shard),
+            Value::from(self.deadline),
+            self.inline_payload(),
+            Value::from(i64::from(self.payload_apart())),
+            Value::from(self.key.as_ref().map(|key| &*key.text)),
+            Value::Text(self.tags_text()),
+            Value::from(self.route_key.as_deref()),
+            Value::from(self.max_retries.map(i64::from)),
+            Value::from(self.timeout.map(millis)),
+            Value::from(i64::from(self.on_lost.code())),
+            Value::from(self.created_at),
+        ]);
+        write_tick(self.tick.as_ref(), values);
+        values.push(Value::from(self.trace.as_deref()));
+    }
+}
+
+impl Claimed {
+    /// What the row's own column holds of the payload.
+    fn inline_payload(&self) -> Value {
+        Value::Text((!self.payload_apart).then(|| Arc::clone(&self.payload)))
+    }
+
+    /// Writes the columns `NEW` and those of `InsertMissing` behind them, for the next round.
+    pub(super) fn write_again(&self, ready_at: Timestamp, shard: i64, values: &mut Vec<Value>) {
+        values.extend([
+            Value::from(self.id.as_bytes()),
+            Value::from(self.namespace.as_str()),
+            Value::from(self.job.as_str()),
+            Value::from(i64::from(self.priority.get())),
+            Value::from(ready_at),
+            Value::from(shard),
+            // Whoever asks for another round wants it to run: the old deadline is not asked again.
+            Value::from(Timestamp::MAX),
+            self.inline_payload(),
+            Value::from(i64::from(self.payload_apart)),
+            Value::from(&self.key),
+            Value::from(&self.tags),
+            Value::from(&self.route_key),
+            Value::from(self.max_retries.map(i64::from)),
+            Value::from(self.timeout.map(millis)),
+            Value::from(i64::from(self.on_lost.code())),
+            Value::from(self.created_at),
+        ]);
+        write_tick(self.tick.as_ref(), values);
+        values.extend([
+            Value::from(&self.trace),
+            Value::from(self.fence),
+            Value::from(self.round + 1),
+            Value::from(&self.limit_key),
+            Value::from(self.run.as_ref().map(RunId::as_bytes)),
+            Value::from(self.step.map(i64::from)),
+            Value::from(self.map_index.map(i64::from)),
+        ]);
+    }
+}
+
+/// A live or finished row with everything that a claim does not need.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    /// The row as a claim sees it; token, node and claim time are made up where there are none.
+    pub(super) task: Claimed,
+    pub(super) state: State,
+    pub(super) token: Option<Token>,
+    pub(super) node: Option<NodeId>,
+    pub(super) claimed_at: Option<Timestamp>,
+    /// When a cancel was asked.
+    pub(super) cancel_at: Option<Timestamp>,
+    pub(super) cancel_reason: Option<Arc<str>>,
+}
+
+/// The number of columns `TASK`.
+pub(super) const TASK_COLUMNS: usize = 37;
+
+impl Record {
+    /// Reads the 37 columns `TASK`.
+    pub(super) fn read(row: &Row) -> Result<Self, Error> {
+        let token = row.id_opt(26)?.map(Token::from_bytes);
+        let node = row.id_opt(27)?.map(NodeId::from_bytes);
+        let claimed_at = row.time_opt(28)?;
+        let cancel_at = row.time(29)?;
+        let task = Claimed {
+            id: TaskId::from_bytes(row.id(0)?),
+            namespace: namespace_of(row.text(1)?),
+            job: job_of(row.text(2)?),
+            payload: row.text_opt(8)?.map_or_else(|| Arc::from(""), Arc::clone),
+            payload_apart: row.int(9)? != 0,
+            priority: priority_of(row.int(4)?),
+            ready_at: row.time(5)?,
+            shard: row.int(6)?,
+            deadline: row.time(7)?,
+            key: row.text_opt(10)?.map(Arc::clone),
+            tags: row.text_opt(11)?.map(Arc::clone),
+            route_key: row.text_opt(12)?.map(Arc::clone),
+            limit_key: row.text_opt(13)?.map(Arc::clone),
+            max_retries: row.int_opt(14)?.map(count),
+            timeout: row.int_opt(15)?.map(duration),
+            on_lost: on_lost_of(row.int(16)?),
+            created_at: row.time(17)?,
+            tick: read_tick(row)?,
+            attempt: count(row.int(22)?),
+            lost: count(row.int(23)?),
+            fence: row.int(24)?,
+            round: row.int(25)?,
+            token: token.unwrap_or(Token::from_bytes([0; 16])),
+            node: node.unwrap_or(NodeId::from_bytes([0; 16])),
+            claimed_at: claimed_at.unwrap_or(Timestamp::from_millis(0)),
+            error: row.text_opt(31)?.map(Arc::clone),
+            progress: row.text_opt(32)?.map(Arc::clone),
+            trace: row.text_opt(33)?.map(Arc::clone),
+            run: row.id_opt(34)?.map(RunId::from_bytes),
+            step: row.int_opt(35)?.and_then(|step| i32::try_from(step).ok()),
+            map_index: row.int_opt(36)?.and_then(|index| i32::try_from(index).ok()),
+        };
+        let state = state_of(row, 3)?;
+        let cancel_at = (cancel_at != Timestamp::from_millis(0)).then_some(cancel_at);
+        Ok(Self { task, state, token, node, claimed_at, cancel_at, cancel_reason: row.text_opt(30)?.map(Arc::clone) })
+    }
+
+    /// Where it stands, for the state machine.
+    pub(super) const fn status(&self) -> Status {
+        let cancel = if self.cancel_at.is_some() { CancelMark::Marked } else { CancelMark::None };
+        Status { state: self.state, cancel }
+    }
+}
+
+/// How a round ended, beside what the task's own columns say.
+pub(super) struct Ended<'a> {
+    pub(super) task: &'a Claimed,
+    pub(super) state: State,
+    /// Token, node and claim time, where it was claimed.
+    pub(super) claim: Option<(Token, NodeId, Timestamp)>,
+    /// When and why a cancel was asked.
+    pub(super) cancel: Option<(Timestamp, Option<Arc<str>>)>,
+    pub(super) started_at: Option<Timestamp>,
+    pub(super) finished_at: Timestamp,
+    pub(super) result: Option<Arc<str>>,
+    pub(super) error: Option<Arc<str>>,
+    /// Why it ended without having run, in words.
+    pub(super) reason: Option<Arc<str>>,
+}
+
+impl Ended<'_> {
+    /// Writes the 41 columns of `InsertHistory`.
+    pub(super) fn write(&self, values: &mut Vec<Value>) {
+        let Claimed { id, namespace, job, priority, ready_at, shard, deadline, on_lost, created_at, .. } = self.task;
+        let task = self.task;
+        values.extend([
+            Value::from(id.as_bytes()),
+            Value::from(namespace.as_str()),
+            Value::from(job.as_str()),
+            Value::from(i64::from(self.state.code())),
+            Value::from(i64::from(priority.get())),
+            Value::from(*ready_at),
+            Value::from(*shard),
+            Value::from(*deadline),
+            task.inline_payload(),
+            Value::from(i64::from(task.payload_apart)),
+            Value::from(&task.key),
+            Value::from(&task.tags),
+            Value::from(&task.route_key),
+            Value::from(&task.limit_key),
+            Value::from(task.max_retries.map(i64::from)),
+            Value::from(task.timeout.map(millis)),
+            Value::from(i64::from(on_lost.code())),
+            Value::from(*created_at),
+        ]);
+        write_tick(task.tick.as_ref(), values);
+        let (cancel_at, cancel_reason) = self.cancel.clone().unwrap_or((Timestamp::from_millis(0), None));
+        values.extend([
+            Value::from(i64::from(task.attempt)),
+            Value::from(i64::from(task.lost)),
+            Value::from(task.fence),
+            Value::from(task.round),
+            Value::from(self.claim.as_ref().map(|(token, ..)| token.as_bytes())),
+            Value::from(self.claim.as_ref().map(|(_, node, _)| node.as_bytes())),
+            Value::from(self.claim.map(|(.., at)| at)),
+            Value::from(cancel_at),
+            Value::Text(cancel_reason),
+            Value::from(&self.error),
+            Value::from(&task.progress),
+            Value::from(&task.trace),
+            Value::from(task.run.as_ref().map(RunId::as_bytes)),
+            Value::from(task.step.map(i64::from)),
+            Value::from(task.map_index.map(i64::from)),
+            Value::from(self.started_at),
+            Value::from(self.finished_at),
+            Value::from(&self.result),
+            Value::from(&self.reason),
+        ]);
+    }
+
+    /// Writes the 10 columns of `InsertDead`.
+    pub(super) fn write_dead(&self, values: &mut Vec<Value>) {
+        let task = self.task;
+        values.extend([
+            Value::from(task.id.as_bytes()),
+            Value::from(task.round),
+            Value::from(task.namespace.as_str()),
+            Value::from(task.job.as_str()),
+            Value::from(&task.key),
+            Value::from(&task.payload),
+            Value::from(&self.error),
+            Value::from(self.finished_at),
+            Value::from(i64::from(task.attempt)),
+            Value::from(i64::from(task.lost)),
+        ]);
+    }
+}
+
+/// Reads a state's number.
+pub(super) fn state_of(row: &Row, column: usize) -> Result<State, Error> {
+    let code = row.int(column)?;
+    i16::try_from(code).ok().and_then(State::from_code).ok_or_else(|| row.corrupt(column, "the number of a state"))
+}
+
+/// A priority as it stands in a row; a number out of range counts as the usual one.
+pub(super) fn priority_of(level: i64) -> Priority {
+    u8::try_from(level).ok().and_then(|level| Priority::new(level).ok()).unwrap_or_default()
+}
+
+/// What a row says about lost workers; an unknown number counts as the careful one.
+pub(super) fn on_lost_of(code: i64) -> OnLost {
+    i16::try_from(code).ok().and_then(OnLost::from_code).unwrap_or(OnLost::Fail)
+}
+
+/// A job's name as it stands in a row; one that could not have been submitted is made readable.
+pub(super) fn job_of(text: &str) -> JobName {
+    JobName::new(text).or_else(|_| JobName::new(&readable(text))).unwrap_or_else(|_| unreachable_name())
+}
+
+/// A namespace as it stands in a row; one that could not have been submitted is made readable.
+pub(super) fn namespace_of(text: &str) -> Namespace {
+    Namespace::new(text).or_else(|_| Namespace::new(&readable(text))).unwrap_or_default()
+}
+
+#[expect(clippy::expect_used, reason = "the text is a constant that fits the rules of names")]
+fn unreachable_name() -> JobName {
+    JobName::new("?").expect("a question mark is a name")
+}
+
+/// The text without control characters, cut to the length of a name, never empty.
+fn readable(text: &str) -> String {
+    let mut clean: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    while clean.len() > MAX_NAME_BYTES {
+        clean.pop();
+    }
+    if clean.is_empty() { "?".to_owned() } else { clean }
 }
 
 /// Reads a stored JSON array of tags; a damaged one counts as none, because tags decide nothing.
 pub(super) fn parse_tags(text: Option<&str>) -> Vec<String> {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+fn write_tick(tick: Option<&Tick>, values: &mut Vec<Value>) {
+    values.extend([
+        Value::from(tick.map(|tick| &*tick.schedule)),
+        Value::from(tick.map(|tick| tick.scheduled_at)),
+        Value::from(tick.and_then(|tick| tick.interval_start)),
+        Value::from(tick.and_then(|tick| tick.interval_end)),
+    ]);
+}
+
+fn read_tick(row: &Row) -> Result<Option<Tick>, Error> {
+    let Some(schedule) = row.text_opt(18)? else { return Ok(None) };
+    Ok(Some(Tick {
+        schedule: schedule.to_string(),
+        scheduled_at: row.time_opt(19)?.unwrap_or(Timestamp::from_millis(0)),
+        interval_start: row.time_opt(20)?,
+        interval_end: row.time_opt(21)?,
+    }))
+}
+
+pub(super) fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn duration(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+pub(super) fn count(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }

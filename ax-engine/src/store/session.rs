@@ -8,7 +8,7 @@ use super::Store;
 use super::dialect::Dialect;
 use super::render::{MAX_ROWS, ladder, piece};
 use super::text::Sql;
-use crate::db::{Connection, DbError, DbErrorKind, DbResult, Lane, Row, Value};
+use crate::db::{Connection, DbError, DbErrorKind, DbResult, Lane, Row, Statement, Value};
 
 /// A connection of a lane, outside a transaction.
 pub(super) struct Session {
@@ -27,27 +27,40 @@ pub(super) struct Tx(Session);
 
 impl Store {
     pub(super) async fn session(&self, lane: Lane) -> DbResult<Session> {
-        Ok(Session { conn: self.db.acquire(lane).await?, dialect: self.db.dialect() })
+        Ok(Session {
+            conn: self.db.acquire(lane).await?,
+            dialect: self.db.dialect(),
+        })
     }
 
     pub(super) async fn begin(&self, lane: Lane) -> DbResult<Tx> {
         let mut session = self.session(lane).await?;
         // A connection that broke while it lay idle shows here, where nothing can have happened yet.
-        session.conn.begin().await.map_err(|error| match error.kind() {
-            DbErrorKind::Lost => error.as_kind(DbErrorKind::Retry),
-            _ => error,
-        })?;
+        session
+            .conn
+            .begin()
+            .await
+            .map_err(|error| match error.kind() {
+                DbErrorKind::Lost => error.as_kind(DbErrorKind::Retry),
+                _ => error,
+            })?;
         Ok(Tx(session))
     }
 
     pub(super) fn desk<'a>(&self, conn: &'a mut dyn Connection) -> Desk<'a> {
-        Desk { conn, dialect: self.db.dialect() }
+        Desk {
+            conn,
+            dialect: self.db.dialect(),
+        }
     }
 }
 
 impl Session {
     pub(super) fn desk(&mut self) -> Desk<'_> {
-        Desk { conn: &mut *self.conn, dialect: self.dialect }
+        Desk {
+            conn: &mut *self.conn,
+            dialect: self.dialect,
+        }
     }
 }
 
@@ -81,12 +94,21 @@ impl Tx {
 impl Desk<'_> {
     /// Runs a statement that has no repeated part.
     pub(super) async fn run(&mut self, sql: Sql, values: Vec<Value>) -> DbResult<u64> {
-        self.conn.execute(self.dialect.statement(sql, 1), values).await
+        self.conn
+            .execute(self.dialect.statement(sql, 1), values)
+            .await
+    }
+
+    /// Runs a statement that stands in no list.
+    pub(super) async fn run_statement(&mut self, statement: &Statement, values: Vec<Value>) -> DbResult<u64> {
+        self.conn.execute(statement, values).await
     }
 
     /// Reads with a statement that has no repeated part.
     pub(super) async fn read(&mut self, sql: Sql, values: Vec<Value>) -> DbResult<Vec<Row>> {
-        self.conn.fetch(self.dialect.statement(sql, 1), values).await
+        self.conn
+            .fetch(self.dialect.statement(sql, 1), values)
+            .await
     }
 
     /// Reads at most one row.
@@ -94,22 +116,22 @@ impl Desk<'_> {
         Ok(self.read(sql, values).await?.into_iter().next())
     }
 
-    /// Runs a statement with a list of ids behind its fixed parameters, in pieces; returns the rows touched in all.
-    pub(super) async fn run_ids(&mut self, sql: Sql, fixed: &[Value], ids: &[TaskId]) -> DbResult<u64> {
+    /// Runs a statement with a list behind its fixed parameters, in pieces; returns the rows touched in all.
+    pub(super) async fn run_list<T: ListItem>(&mut self, sql: Sql, fixed: &[Value], list: &[T]) -> DbResult<u64> {
         let mut touched = 0;
-        for ids in ids.chunks(MAX_ROWS) {
-            let statement = self.dialect.statement(sql, ladder(ids.len()));
-            touched += self.conn.execute(statement, with_ids(fixed, ids)).await?;
+        for list in list.chunks(MAX_ROWS) {
+            let statement = self.dialect.statement(sql, ladder(list.len()));
+            touched += self.conn.execute(statement, with_list(fixed, list)).await?;
         }
         Ok(touched)
     }
 
-    /// Reads with a list of ids behind the fixed parameters, in pieces.
-    pub(super) async fn read_ids(&mut self, sql: Sql, fixed: &[Value], ids: &[TaskId]) -> DbResult<Vec<Row>> {
+    /// Reads with a list behind the fixed parameters, in pieces.
+    pub(super) async fn read_list<T: ListItem>(&mut self, sql: Sql, fixed: &[Value], list: &[T]) -> DbResult<Vec<Row>> {
         let mut rows = Vec::new();
-        for ids in ids.chunks(MAX_ROWS) {
-            let statement = self.dialect.statement(sql, ladder(ids.len()));
-            let mut page = self.conn.fetch(statement, with_ids(fixed, ids)).await?;
+        for list in list.chunks(MAX_ROWS) {
+            let statement = self.dialect.statement(sql, ladder(list.len()));
+            let mut page = self.conn.fetch(statement, with_list(fixed, list)).await?;
             if rows.is_empty() {
                 rows = page;
             } else {
@@ -135,7 +157,10 @@ impl Desk<'_> {
             let mut values = Vec::with_capacity(fixed.len() + now.len() * ROOM);
             values.extend_from_slice(fixed);
             now.iter().for_each(|item| write(item, &mut values));
-            touched += self.conn.execute(self.dialect.statement(sql, now.len()), values).await?;
+            touched += self
+                .conn
+                .execute(self.dialect.statement(sql, now.len()), values)
+                .await?;
         }
         Ok(touched)
     }
@@ -154,7 +179,11 @@ impl Desk<'_> {
             left = later;
             let mut values = Vec::new();
             now.iter().for_each(|item| write(item, &mut values));
-            rows.extend(self.conn.fetch(self.dialect.statement(sql, now.len()), values).await?);
+            rows.extend(
+                self.conn
+                    .fetch(self.dialect.statement(sql, now.len()), values)
+                    .await?,
+            );
         }
         Ok(rows)
     }
@@ -163,14 +192,31 @@ impl Desk<'_> {
 /// Values reserved per repeated row: about the widest one.
 const ROOM: usize = 24;
 
-/// The fixed values and the ids, padded by repeating the last one.
-fn with_ids(fixed: &[Value], ids: &[TaskId]) -> Vec<Value> {
-    let size = ladder(ids.len());
+/// What a list parameter holds.
+pub(super) trait ListItem {
+    fn value(&self) -> Value;
+}
+
+impl ListItem for TaskId {
+    fn value(&self) -> Value {
+        Value::from(self.as_bytes())
+    }
+}
+
+impl ListItem for i64 {
+    fn value(&self) -> Value {
+        Value::from(*self)
+    }
+}
+
+/// The fixed values and the list, padded by repeating its last item.
+fn with_list<T: ListItem>(fixed: &[Value], list: &[T]) -> Vec<Value> {
+    let size = ladder(list.len());
     let mut values = Vec::with_capacity(fixed.len() + size);
     values.extend_from_slice(fixed);
-    values.extend(ids.iter().map(|id| Value::from(id.as_bytes())));
-    if let Some(last) = ids.last() {
-        values.resize(fixed.len() + size, Value::from(last.as_bytes()));
+    values.extend(list.iter().map(ListItem::value));
+    if let Some(last) = list.last() {
+        values.resize(fixed.len() + size, last.value());
     }
     values
 }
@@ -195,11 +241,22 @@ pub(super) fn pause_before_retry(error: &DbError, tries: usize) -> Option<Durati
     PAUSES.get(tries).copied().filter(|_| tries < limit)
 }
 
+/// Whether something is sent for the first time, or after an answer that was lost or told to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    First,
+    Again,
+}
+
 /// Runs a transaction, again while it fails for reasons that pass. Only for what may be sent twice.
 macro_rules! again {
-    ($store:expr, $attempt:expr) => {{
+    ($store:expr, $attempt:expr) => {
+        $crate::store::session::again!($store, _sent => $attempt)
+    };
+    ($store:expr, $sent:ident => $attempt:expr) => {{
         let mut tries = 0;
         loop {
+            let $sent = if tries == 0 { $crate::store::session::Sent::First } else { $crate::store::session::Sent::Again };
             match $attempt.await {
                 Err(error) => match $crate::store::session::pause_before_retry(&error, tries) {
                     Some(pause) => {

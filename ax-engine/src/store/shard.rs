@@ -1,99 +1,14 @@
 //! Ownership of the 1,024 shards, and inboxes whose node is gone.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use ax_core::{Error, NodeId, Token};
+use ax_core::{Error, NodeId, TaskId, Token};
 
 use super::Store;
-
-/// How many shards there are: 0 to 1,023.
-pub const SHARDS: i64 = 1_024;
-/// Inboxes of nodes have the numbers from here on.
-pub const INBOX_START: i64 = SHARDS;
-
-/// A set of shards.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ShardSet([u64; 16]);
-
-impl ShardSet {
-    /// No shard.
-    pub const EMPTY: Self = Self([0; 16]);
-    /// Every shard.
-    pub const ALL: Self = Self([u64::MAX; 16]);
-
-    /// Puts a shard in; numbers outside 0 to 1,023 are ignored.
-    pub fn insert(&mut self, shard: i64) {
-        if let Some((word, bit)) = place(shard) {
-            self.0[word] |= bit;
-        }
-    }
-
-    /// Takes a shard out.
-    pub fn remove(&mut self, shard: i64) {
-        if let Some((word, bit)) = place(shard) {
-            self.0[word] &= !bit;
-        }
-    }
-
-    /// Whether a shard is in it.
-    #[must_use]
-    pub fn contains(&self, shard: i64) -> bool {
-        place(shard).is_some_and(|(word, bit)| self.0[word] & bit != 0)
-    }
-
-    /// How many shards are in it.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Whether none is in it.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-
-    /// The shards in order.
-    pub fn iter(&self) -> impl Iterator<Item = i64> + '_ {
-        (0..SHARDS).filter(|shard| self.contains(*shard))
-    }
-
-    /// The shards of this set that are not in `other`.
-    #[must_use]
-    pub fn minus(&self, other: &Self) -> Self {
-        let mut left = self.clone();
-        for (word, theirs) in left.0.iter_mut().zip(other.0) {
-            *word &= !theirs;
-        }
-        left
-    }
-}
-
-/// The word and the bit of a shard, if there is such a shard.
-fn place(shard: i64) -> Option<(usize, u64)> {
-    let shard = usize::try_from(shard).ok().filter(|shard| *shard < 1_024)?;
-    Some((shard / 64, 1 << (shard % 64)))
-}
-
-impl FromIterator<i64> for ShardSet {
-    fn from_iter<I: IntoIterator<Item = i64>>(shards: I) -> Self {
-        let mut set = Self::EMPTY;
-        shards.into_iter().for_each(|shard| set.insert(shard));
-        set
-    }
-}
-
-impl Default for ShardSet {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
-
-impl fmt::Debug for ShardSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ShardSet({} of {SHARDS})", self.len())
-    }
-}
+use super::session::again;
+use super::text::Sql;
+use crate::db::{DbResult, Lane, Value};
+use crate::shard::ShardSet;
 
 impl Store {
     /// Takes those of the shards that no alive or leaving node owns, if this node is alive; returns how many.
@@ -101,8 +16,9 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn take_shards(&self, node: NodeId, token: Token, want: &ShardSet) -> Result<u64, Error> {
-        let _ = (node, token, want);
-        todo!()
+        let shards: Vec<i64> = want.iter().map(i64::from).collect();
+        let fixed = [Value::from(node.as_bytes()), Value::from(token.as_bytes())];
+        again!(self, async { self.session(Lane::Write).await?.desk().run_list(Sql::TakeShards, &fixed, &shards).await })
     }
 
     /// Gives up those of the shards that the node owns; returns how many.
@@ -110,8 +26,19 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn release_shards(&self, node: NodeId, shards: &ShardSet) -> Result<u64, Error> {
-        let _ = (node, shards);
-        todo!()
+        let shards: Vec<i64> = shards.iter().map(i64::from).collect();
+        let fixed = [Value::from(node.as_bytes())];
+        again!(self, async { self.session(Lane::Write).await?.desk().run_list(Sql::ReleaseShards, &fixed, &shards).await })
+    }
+
+    /// Gives up all shards of the node, on the lane of heartbeats; returns how many.
+    ///
+    /// # Errors
+    /// Any error of the database.
+    pub async fn abandon_shards(&self, node: NodeId) -> Result<u64, Error> {
+        again!(self, async {
+            self.session(Lane::Beat).await?.desk().run(Sql::AbandonShards, vec![Value::from(node.as_bytes())]).await
+        })
     }
 
     /// The shards that a node owns.
@@ -119,8 +46,15 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn owned_shards(&self, node: NodeId) -> Result<ShardSet, Error> {
-        let _ = node;
-        todo!()
+        let rows = again!(self, async {
+            self.session(Lane::Read).await?.desk().read(Sql::OwnedShards, vec![Value::from(node.as_bytes())]).await
+        })?;
+        let mut owned = ShardSet::EMPTY;
+        for row in &rows {
+            // Other numbers are inboxes, which nobody owns.
+            owned.extend(u16::try_from(row.int(0)?).ok());
+        }
+        Ok(owned)
     }
 
     /// Moves pending rows, due within a minute, from inboxes that belong to no alive node to a shard, at most `limit`;
@@ -129,7 +63,21 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn empty_inboxes(&self, to_shard: i64, limit: u32) -> Result<u64, Error> {
-        let _ = (to_shard, limit);
-        todo!()
+        again!(self, self.empty_inboxes_once(to_shard, limit))
+    }
+
+    async fn empty_inboxes_once(&self, to: i64, limit: u32) -> DbResult<u64> {
+        let mut session = self.session(Lane::Write).await?;
+        let mut desk = session.desk();
+        let rows = desk.read(Sql::StrandedRows, vec![Value::from(i64::from(limit))]).await?;
+        let mut inboxes: BTreeMap<i64, Vec<TaskId>> = BTreeMap::new();
+        for row in &rows {
+            inboxes.entry(row.int(1)?).or_default().push(TaskId::from_bytes(row.id(0)?));
+        }
+        let mut moved = 0;
+        for (inbox, ids) in inboxes {
+            moved += desk.run_list(Sql::MoveShard, &[Value::from(to), Value::from(inbox)], &ids).await?;
+        }
+        Ok(moved)
     }
 }

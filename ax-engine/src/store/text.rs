@@ -49,7 +49,7 @@ pub enum Sql {
     /// Params: namespace, job, task_key, task, period_end (0 for none) per row. Index: primary key.
     InsertKeys,
     /// Reads keys. Params: namespace, job, task_key per row.
-    /// Columns: namespace, job, task_key, task, over (1 if until <= now, else 0). Index: primary key.
+    /// Columns: namespace, job, task_key, task, over (1 if until <= now, else 0), period_end. Index: primary key.
     ReadKeys,
     /// Takes a key that is over, or that the same task held: task = ?, until = MAX, period_end = ?.
     /// Params: new task, period_end, namespace, job, task_key, old task. Applies if task = old task and
@@ -123,6 +123,8 @@ pub enum Sql {
     // --- dead nodes
     /// Running rows with ready_at <= now whose node is not present. Params: limit. Columns: TASK. Index: ax_task_due.
     Orphans,
+    /// Running rows with ready_at <= now of one node. Params: node, limit. Columns: TASK. Index: ax_task_due.
+    RunningOf,
     /// Sends a running row without a cancel mark back to pending with lost + 1, if its node is not present.
     /// Params: error, id, token, node. Index: primary keys.
     RequeueLost,
@@ -146,6 +148,8 @@ pub enum Sql {
     Peers,
     /// Declares a present node dead (state 2) if beat = ? and lease_until < now. Params: id, beat. Index: primary key.
     MarkDead,
+    /// Declares a present node dead (state 2) if beat = ?, whatever its lease. Params: id, beat. Index: primary key.
+    BuryNode,
     /// Moves a present node to a later state. Params: state, id. Applies if the stored state is below. Index: primary key.
     SetNodeState,
     /// Deletes nodes in state 2 or 3 with seen_at < ?. Params: before. Few rows, no index.
@@ -157,6 +161,8 @@ pub enum Sql {
     TakeShards,
     /// Gives up shards. Params: owner, shards…. Index: primary key.
     ReleaseShards,
+    /// Gives up all shards of a node. Params: owner. 1,024 rows, no index.
+    AbandonShards,
     /// The shards of a node. Params: owner. Columns: shard. 1,024 rows, no index.
     OwnedShards,
     /// Pending rows with ready_at <= now + 60,000 in inboxes of no alive node. Params: limit. Columns: id, shard.
@@ -165,21 +171,22 @@ pub enum Sql {
 
     // --- schedules
     /// Inserts a schedule, skipping one that is there. Params: namespace, name, job, trigger_text, payload, misfire, overlap,
-    /// state, next_at, source; version = 1, updated_at = now. Index: primary key.
+    /// priority, on_lost, state, next_at, source; version = 1, updated_at = now. Index: primary key.
     InsertSchedule,
     /// One schedule. Params: namespace, name. Columns: SCHEDULE (namespace, name, job, trigger_text, payload, misfire,
-    /// overlap, state, next_at, last_at, version, source, updated_at). Index: primary key.
+    /// overlap, priority, on_lost, state, next_at, last_at, last_task, version, source, updated_at). Index: primary key.
     ReadSchedule,
-    /// Changes a definition: version + 1, updated_at = now. Params: job, trigger_text, payload, misfire, overlap, state,
-    /// next_at, source, namespace, name, version. Index: primary key.
+    /// Changes a definition: version + 1, updated_at = now. Params: job, trigger_text, payload, misfire, overlap,
+    /// priority, on_lost, state, next_at, source, namespace, name, version. Index: primary key.
     UpdateSchedule,
     /// Schedules of a namespace by name. Params: namespace. Columns: SCHEDULE. Index: primary key.
     Schedules,
     /// Schedules with state 0 and next_at <= ? by next_at, at most 1,000. Params: until. Columns: SCHEDULE.
     /// Index: ax_schedule_next.
     SchedulesDue,
-    /// Moves a schedule on: state, next_at, last_at = tick. Params: state, next_at, tick, namespace, name, version.
-    /// Applies if version = ?, state = 0, next_at = tick and next_at <= now. Index: primary key.
+    /// Moves a schedule on: state, next_at, last_at, and last_task unless null. Params: state, next_at, last_at, last_task,
+    /// namespace, name, version, tick. Applies if version = ?, state = 0, next_at = tick and next_at <= now.
+    /// Index: primary key.
     AdvanceSchedule,
     /// Inserts a tick, skipping one that is there; recorded_at = now.
     /// Params: namespace, schedule, scheduled_at, outcome, reason, task, dropped. Index: primary key.
@@ -231,7 +238,7 @@ pub enum Sql {
 
 impl Sql {
     /// Every statement, in the order of the enum.
-    pub const ALL: [Self; 76] = [
+    pub const ALL: [Self; 79] = [
         Self::InsertTasks,
         Self::InsertBorn,
         Self::InsertMissing,
@@ -270,6 +277,7 @@ impl Sql {
         Self::ResolveDead,
         Self::MoveShard,
         Self::Orphans,
+        Self::RunningOf,
         Self::RequeueLost,
         Self::DeleteLost,
         Self::Now,
@@ -278,10 +286,12 @@ impl Sql {
         Self::Beat,
         Self::Peers,
         Self::MarkDead,
+        Self::BuryNode,
         Self::SetNodeState,
         Self::PruneNodes,
         Self::TakeShards,
         Self::ReleaseShards,
+        Self::AbandonShards,
         Self::OwnedShards,
         Self::StrandedRows,
         Self::InsertSchedule,
@@ -312,6 +322,8 @@ impl Sql {
 
     /// The text with its marks.
     pub(super) fn template(self) -> Cow<'static, str> {
-        task::template(self).or_else(|| world::template(self)).unwrap_or_default()
+        task::template(self)
+            .or_else(|| world::template(self))
+            .unwrap_or_default()
     }
 }
