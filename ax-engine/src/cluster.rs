@@ -114,7 +114,7 @@ impl Watch<'_> {
     async fn look(&mut self) -> Result<Settled, Error> {
         let node = &*self.cluster.node;
         let mine = node.identity().node;
-        if self.cluster.membership.is_dead(mine) && !node.is_leaving() {
+        if self.cluster.membership.is_signaled(mine) && !node.is_leaving() {
             self.join_again().await?;
         }
         let asked = node.micros();

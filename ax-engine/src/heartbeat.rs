@@ -113,6 +113,7 @@ impl<'a> Beating<'a> {
     async fn run(mut self, stop: &Stop) {
         let clock = self.heart.node.world.clock.clone();
         while !stop.is_cancelled() {
+            self.notice_death();
             self.watch_lease();
             self.feel_pulse();
             self.beat_if_due();
@@ -199,7 +200,7 @@ impl<'a> Beating<'a> {
                 node.beaten(answer.sent, reply.now);
             }
             Ok(None) if node.is_leaving() => {}
-            Ok(None) => self.died(answer.node),
+            Ok(None) => self.heart.membership.died(answer.node),
             Err(error) => {
                 tracing::warn!(%error, tries = self.failed + 1, "a heartbeat is sent again soon");
                 self.retry_soon();
@@ -221,13 +222,17 @@ impl<'a> Beating<'a> {
     }
 
     /// The others have declared this node dead: what runs here is theirs now.
-    fn died(&mut self, identity: NodeId) {
+    fn notice_death(&mut self) {
         let heart = self.heart;
+        let identity = heart.node.identity().node;
+        if !heart.membership.is_dead(identity) || heart.membership.is_signaled(identity) {
+            return;
+        }
         tracing::warn!(node = %identity, "this node was declared dead; its handlers are signaled and it joins again");
         heart.node.lease.end();
         heart.running.signal_all(Signal::LeaseLost);
         self.lease = Held::No;
-        heart.membership.died(identity);
+        heart.membership.signaled(identity);
     }
 
     /// Rule 2.

@@ -10,6 +10,7 @@ mod fire;
 mod register;
 mod ticks;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,8 +69,8 @@ async fn round(scheduler: &Scheduler) -> Duration {
     let node = &scheduler.node;
     let window = node.config.poll_max;
     let until = node.now().plus(window);
-    let rows = match node.store.schedules_due(until).await {
-        Ok(rows) => rows,
+    let (rows, live) = match near(node, until).await {
+        Ok(near) => near,
         Err(error) => {
             tracing::warn!(%error, "schedules are looked at again soon");
             return AFTER_FAILURE.min(window);
@@ -77,9 +78,9 @@ async fn round(scheduler: &Scheduler) -> Duration {
     };
     let mut next = until;
     let mut catch_ups = CatchUps::default();
-    for row in rows.into_iter().filter(|row| is_mine(node, row)) {
+    for row in rows {
         let name = row.name.clone();
-        let again = match work(scheduler, row, &mut catch_ups).await {
+        let again = match work(scheduler, row, &live, &mut catch_ups).await {
             Ok(again) => again,
             Err(error) => {
                 tracing::warn!(%error, schedule = %name, "a tick is tried again soon");
@@ -89,6 +90,14 @@ async fn round(scheduler: &Scheduler) -> Duration {
         next = next.min(again);
     }
     node.time.until(next).min(window)
+}
+
+/// The schedules of this node whose ticks are near, and which of their former tasks are live.
+async fn near(node: &Node, until: Timestamp) -> Result<(Vec<ScheduleRow>, HashSet<TaskId>), Error> {
+    let mut rows = node.store.schedules_due(until).await?;
+    rows.retain(|row| is_mine(node, row));
+    let live = live_formers(node, &rows).await?;
+    Ok((rows, live))
 }
 
 /// Whether this node fires the schedule: the one that looks after the shard of its name.
@@ -101,6 +110,7 @@ fn is_mine(node: &Node, row: &ScheduleRow) -> bool {
 async fn work(
     scheduler: &Scheduler,
     mut row: ScheduleRow,
+    live: &HashSet<TaskId>,
     catch_ups: &mut CatchUps,
 ) -> Result<Timestamp, Error> {
     let node = &scheduler.node;
@@ -108,7 +118,7 @@ async fn work(
         if row.next_at > node.now() {
             return Ok(row.next_at);
         }
-        let former = former(node, row.last_task).await?;
+        let former = former(node, row.last_task, live).await?;
         let now = node.now();
         let step = decide::decide(&case(&row, former, now, &node.config));
         let statement = match &step {
@@ -145,11 +155,35 @@ fn case<'a>(row: &'a ScheduleRow, former: Former, now: Timestamp, config: &Confi
     }
 }
 
+/// Which former tasks of the schedules that are due are live, in one statement: ticks that wait for a long task are looked
+/// at often.
+async fn live_formers(node: &Node, rows: &[ScheduleRow]) -> Result<HashSet<TaskId>, Error> {
+    let now = node.now();
+    let due = rows.iter().filter(|row| row.next_at <= now);
+    let ids: Vec<TaskId> = due.filter_map(|row| row.last_task).collect();
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let found = node.store.inspect(&ids).await?;
+    Ok(found
+        .into_iter()
+        .filter(|row| !row.state.is_final())
+        .map(|row| row.due.id)
+        .collect())
+}
+
 /// What the database knows of the task that the last tick made.
-async fn former(node: &Node, last: Option<TaskId>) -> Result<Former, Error> {
+async fn former(
+    node: &Node,
+    last: Option<TaskId>,
+    live: &HashSet<TaskId>,
+) -> Result<Former, Error> {
     let Some(id) = last else {
         return Ok(Former::Gone);
     };
+    if live.contains(&id) {
+        return Ok(Former::Live(id));
+    }
     Ok(match node.store.find(id).await? {
         None => Former::Gone,
         Some(task) if !task.state.is_final() => Former::Live(id),

@@ -1,6 +1,8 @@
 //! In and out: a node joins before it claims anything, and leaves in two steps.
 
 use ax_core::{Error, ErrorKind, Timestamp};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryFutureExt as _};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -137,7 +139,7 @@ fn host() -> String {
 pub async fn leaving(node: &Node) {
     node.leave();
     let id = node.identity().node;
-    tried(node, "say that this node leaves", || node.store.leaving(id)).await;
+    tried(node, "say that this node leaves", || node.store.leaving(id).boxed()).await;
     give_up_shards(node).await;
 }
 
@@ -147,24 +149,22 @@ pub async fn leave(node: &Node, witness: &Witness) {
     node.lease.end();
     give_up_shards(node).await;
     let id = node.identity().node;
-    tried(node, "leave the cluster", || node.store.leave(id)).await;
+    tried(node, "leave the cluster", || node.store.leave(id).boxed()).await;
     witness.leave();
 }
 
 async fn give_up_shards(node: &Node) {
     node.own(ShardSet::EMPTY);
     let id = node.identity().node;
-    tried(node, "give up the shards", async || {
-        node.store
-            .release_shards(id, &ShardSet::ALL)
-            .await
-            .map(drop)
+    tried(node, "give up the shards", || {
+        let released = node.store.release_shards(id, &ShardSet::ALL);
+        released.map_ok(drop).boxed()
     })
     .await;
 }
 
 /// Tries a step a few times. A node that cannot say goodbye is buried by the others.
-async fn tried(node: &Node, what: &str, step: impl AsyncFn() -> Result<(), Error>) {
+async fn tried<'a>(node: &Node, what: &str, step: impl Fn() -> BoxFuture<'a, Result<(), Error>>) {
     for tried in 0..TRIES {
         match step().await {
             Ok(()) => return,

@@ -1,4 +1,7 @@
 //! What the heartbeat and the cluster loop tell each other. They run on different threads, and neither waits for the other.
+//!
+//! The death of an identity goes through both: whoever learns of it says so, the heartbeat signals the handlers, and only
+//! then the cluster loop joins again. So no handler of the old identity is missed, and none of the new one is met.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,25 +9,48 @@ use std::sync::{Mutex, PoisonError};
 use ax_core::NodeId;
 use tokio::sync::Notify;
 
+/// How far the death of an identity has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Death {
+    /// The database says so.
+    Known(NodeId),
+    /// The handlers are signaled.
+    Signaled(NodeId),
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Membership {
-    dead: Mutex<Option<NodeId>>,
+    death: Mutex<Option<Death>>,
     stalled: AtomicBool,
     cluster: Notify,
     heart: Notify,
 }
 
 impl Membership {
-    /// The database says that this identity is dead; the cluster loop is to join again.
+    /// The database says that this identity is dead; the heartbeat is to signal the handlers.
     pub fn died(&self, node: NodeId) {
-        *self.dead.lock().unwrap_or_else(PoisonError::into_inner) = Some(node);
+        let mut death = self.death.lock().unwrap_or_else(PoisonError::into_inner);
+        if !death.is_some_and(|death| death.node() == node) {
+            *death = Some(Death::Known(node));
+            self.heart.notify_one();
+        }
+    }
+
+    /// The handlers of this identity are signaled; the cluster loop is to join again.
+    pub fn signaled(&self, node: NodeId) {
+        *self.death.lock().unwrap_or_else(PoisonError::into_inner) = Some(Death::Signaled(node));
         self.cluster.notify_one();
     }
 
     /// Whether this identity is known to be dead.
     pub fn is_dead(&self, node: NodeId) -> bool {
-        *self.dead.lock().unwrap_or_else(PoisonError::into_inner) == Some(node)
+        self.death().is_some_and(|death| death.node() == node)
+    }
+
+    /// Whether it is dead and its handlers are signaled.
+    pub fn is_signaled(&self, node: NodeId) -> bool {
+        self.death() == Some(Death::Signaled(node))
     }
 
     /// There is a new identity; its heartbeats begin.
@@ -61,5 +87,38 @@ impl Membership {
     /// Waits for a reason to beat.
     pub async fn heart_woken(&self) {
         self.heart.notified().await;
+    }
+
+    fn death(&self) -> Option<Death> {
+        *self.death.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Death {
+    fn node(self) -> NodeId {
+        match self {
+            Self::Known(node) | Self::Signaled(node) => node,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_is_signaled_once_before_the_node_joins_again() {
+        let (old, new) = (NodeId::from_bytes([1; 16]), NodeId::from_bytes([2; 16]));
+        let membership = Membership::default();
+        assert!(!membership.is_dead(old));
+        membership.died(old);
+        assert!(membership.is_dead(old) && !membership.is_signaled(old));
+        membership.signaled(old);
+        membership.died(old);
+        assert!(
+            membership.is_signaled(old),
+            "late news of the same death change nothing"
+        );
+        assert!(!membership.is_dead(new));
     }
 }
