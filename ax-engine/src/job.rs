@@ -18,7 +18,7 @@ use ax_core::{Error, JobName, JobResult, NewTask, OnLost, Priority, Submission, 
 
 pub use context::{ContextParts, ExecutionId, JobContext};
 pub use inject::{FromJob, State, States};
-pub use payload::{Argument, Arguments, ArgumentsWriter, JobReturn, decode, encode};
+pub use payload::{Argument, Arguments, ArgumentsWriter, JobFailure, JobReturn, decode, encode};
 pub use registry::{JobKind, RegisteredJob, Registry};
 
 /// A registered function: everything the engine must know before the first task of it arrives.

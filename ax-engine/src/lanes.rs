@@ -7,7 +7,7 @@
 //!
 //! 1. Inside a lane: first come, first served. A task whose instant or priority changed comes anew.
 //! 2. Between lanes: smooth weighted round robin (the algorithm of nginx) with [`WEIGHTS`]. A lane that is empty takes no
-//!    part, so its turns go to the others, and it saves nothing up.
+//!    part, so its turns go to the others, and it saves nothing up. Nobody owes or is owed more than one full round.
 //! 3. A lane that was passed over [`LONGEST_PASS`] times in a row goes first, whatever the others do in between. So **a lane
 //!    with something in it is served within [`MOST_PASSES`] + 1 takes.** (With all lanes full the round robin alone serves
 //!    the lowest within 53.)
@@ -28,8 +28,10 @@ use crate::wheel::Due;
 pub const LANES: usize = 10;
 /// Share of each lane while all have work; 9 to 5 is 3 to 1.
 pub const WEIGHTS: [i64; LANES] = [2, 3, 4, 5, 6, 8, 11, 14, 18, 24];
+/// Takes in one full round of the weights.
+const ROUND: i64 = 95;
 /// Takes after which a lane that was passed over in each goes first: one full round of the weights.
-pub const LONGEST_PASS: u32 = 95;
+pub const LONGEST_PASS: u32 = ROUND as u32;
 /// The most takes in a row that can pass over a lane with work: those, and one for every other lane in the same position.
 pub const MOST_PASSES: u32 = LONGEST_PASS + LANES as u32 - 1;
 /// One take in so many is for the task that waits longest.
@@ -275,7 +277,8 @@ impl Lanes {
     fn next_in_round(&mut self, open: impl Iterator<Item = usize> + Clone) -> Option<usize> {
         let mut total = 0;
         for lane in open.clone() {
-            self.lanes[lane].credit += WEIGHTS[lane];
+            let credit = self.lanes[lane].credit + WEIGHTS[lane];
+            self.lanes[lane].credit = credit.clamp(-ROUND, ROUND);
             total += WEIGHTS[lane];
         }
         let chosen = open.max_by_key(|&lane| self.lanes[lane].credit)?;
@@ -388,7 +391,7 @@ mod tests {
                 .count();
             assert_eq!(share as i64, weight * 10, "lane {level}");
         }
-        assert_eq!(WEIGHTS.iter().sum::<i64>(), i64::from(LONGEST_PASS));
+        assert_eq!(WEIGHTS.iter().sum::<i64>(), ROUND);
     }
 
     #[test]
@@ -412,6 +415,36 @@ mod tests {
             26,
             "time alone earned lane 0 no debt"
         );
+    }
+
+    #[test]
+    fn a_lane_that_was_empty_starts_anew() {
+        let mut lanes = Lanes::new();
+        fill(&mut lanes, 9, 1_000);
+        lanes.push(task(1, 4));
+        lanes.push(task(2, 3));
+        assert_eq!(levels(&mut lanes, 2), [9, 9]);
+        lanes.remove(&task(1, 4).id);
+        assert_eq!(lanes.lanes[4].credit, 0);
+        assert_eq!(lanes.remove_where(|due| due.priority == priority(3)), 1);
+        assert_eq!(lanes.lanes[3].credit, 0);
+    }
+
+    #[test]
+    fn cancelled_tasks_leave_no_debt_behind() {
+        let mut lanes = Lanes::new();
+        fill(&mut lanes, 9, 10_000);
+        for number in 0..2_000 {
+            lanes.push(task(number, 6));
+            assert_eq!(levels(&mut lanes, 1), [9]);
+            lanes.remove(&task(number, 6).id);
+        }
+        fill(&mut lanes, 5, 1_000);
+        let high = levels(&mut lanes, 100)
+            .iter()
+            .filter(|&&level| level == 9)
+            .count();
+        assert!((70..=80).contains(&high), "{high} of 100 where 75 are due");
     }
 
     #[test]
@@ -541,7 +574,7 @@ mod tests {
         for number in 0..50 {
             lanes.push(Due {
                 ready_at: Timestamp::from_millis(old),
-                ..task(number, (number * 7 % 10) as u8)
+                ..task(number, [1, 0][number as usize % 2])
             });
         }
         (1..=500u64).for_each(|round| {

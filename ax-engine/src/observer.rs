@@ -328,6 +328,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_seen_before_an_outage_is_void() {
+        let hasty = ObserverRule {
+            quiet_after_outage: Duration::ZERO,
+            ..ObserverRule::new(TTL, PERIOD)
+        };
+        let mut observer = Observer::with_rule(hasty);
+        let over = [peer(1, 7, LeaseByDatabase::Over)];
+        assert_eq!(look(&mut observer, 0, &over), []);
+        assert_eq!(look(&mut observer, 5, &over), []);
+        observer.lost_contact(MonotonicMs(6_000));
+        assert_eq!(look(&mut observer, 10, &over), []);
+        assert_eq!(look(&mut observer, 15, &over), []);
+        assert_eq!(look(&mut observer, 20, &over), [node(1)]);
+    }
+
+    #[test]
     fn a_gap_of_two_periods_is_none_and_a_millisecond_more_is_one() {
         let over = [peer(1, 100, LeaseByDatabase::Over)];
         let mut observer = settled();

@@ -20,7 +20,10 @@ const BATCH: u32 = 256;
 /// What the database said; the next round tries again.
 pub async fn give_back(node: &Node, running: &Running) -> Result<usize, Error> {
     let rows = node.store.running_of(node.identity().node, BATCH).await?;
-    let strays: Vec<Claimed> = rows.into_iter().filter(|row| !running.knows(row.id, row.token)).collect();
+    let strays: Vec<Claimed> = rows
+        .into_iter()
+        .filter(|row| !running.knows(row.id, row.token))
+        .collect();
     if strays.is_empty() {
         return Ok(0);
     }
@@ -30,7 +33,9 @@ pub async fn give_back(node: &Node, running: &Running) -> Result<usize, Error> {
         .into_iter()
         .map(|row| Settlement {
             claimed: Arc::new(row),
-            end: End::Release { reason: reason.clone() },
+            end: End::Release {
+                reason: reason.clone(),
+            },
             started_at: None,
             finished_at: now,
         })

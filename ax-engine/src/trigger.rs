@@ -424,13 +424,7 @@ fn owned(node: &Node) -> Owned {
     match node.config.ownership {
         Ownership::Everyone => Owned::All,
         Ownership::Sharded => Owned::Some {
-            shards: node
-                .owned()
-                .iter()
-                .fold(crate::store::ShardSet::EMPTY, |mut s, n| {
-                    s.insert(i64::from(n));
-                    s
-                }),
+            shards: node.owned(),
             inbox: node.identity().inbox,
         },
     }

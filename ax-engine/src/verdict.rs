@@ -124,3 +124,116 @@ fn hand_back() -> End {
 fn text(message: &str, case: &Case<'_>) -> std::sync::Arc<str> {
     clean_text(message, case.limits.error_bytes).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case<'a>(retry: &'a RetryPolicy, limits: &'a Limits) -> Case<'a> {
+        Case {
+            attempt: 1,
+            lost: 0,
+            max_retries: None,
+            retry,
+            why: None,
+            limits,
+            now: Timestamp::from_millis(1_000),
+            random: 0.0,
+        }
+    }
+
+    fn check(ended: Ended, change: impl FnOnce(&mut Case<'_>)) -> End {
+        let (retry, limits) = (RetryPolicy::default(), Limits::default());
+        let mut case = case(&retry, &limits);
+        change(&mut case);
+        decide(ended, &case)
+    }
+
+    fn error() -> Ended {
+        Ended::Returned(Err(JobError::msg("no")))
+    }
+
+    #[test]
+    fn an_error_waits_by_the_policy_until_retries_are_used_up() {
+        let at = |attempt| check(error(), |case| case.attempt = attempt);
+        let ready = |end| match end {
+            End::Retry { ready_at, .. } => Some(ready_at.as_millis() - 1_000),
+            _ => None,
+        };
+        assert_eq!(
+            [1, 2, 3].map(|n| ready(at(n))),
+            [Some(30_000), Some(120_000), Some(600_000)]
+        );
+        assert_eq!(at(4), End::Failed { error: "no".into() });
+    }
+
+    #[test]
+    fn lost_workers_spend_no_retry() {
+        let end = check(error(), |case| {
+            (case.attempt, case.lost, case.max_retries) = (3, 2, Some(1))
+        });
+        assert!(matches!(end, End::Retry { .. }), "{end:?}");
+    }
+
+    #[test]
+    fn the_tasks_own_number_of_retries_wins() {
+        assert!(matches!(
+            check(error(), |case| case.max_retries = Some(0)),
+            End::Failed { .. }
+        ));
+    }
+
+    #[test]
+    fn a_shutdown_spends_nothing_and_a_success_in_it_counts() {
+        let shut = |case: &mut Case<'_>| case.why = Some(Signal::Shutdown);
+        assert!(matches!(check(error(), shut), End::Release { .. }));
+        assert!(matches!(
+            check(Ended::HandedBack, |_| {}),
+            End::Release { .. }
+        ));
+        assert_eq!(
+            check(Ended::Returned(Ok("1".into())), shut),
+            End::Succeeded { result: "1".into() }
+        );
+    }
+
+    #[test]
+    fn every_other_word_of_a_handler_is_taken_at_it() {
+        let end = |error| check(Ended::Returned(Err(error)), |_| {});
+        assert_eq!(
+            end(JobError::msg("x").terminal()),
+            End::Failed { error: "x".into() }
+        );
+        assert!(matches!(end(JobError::canceled()), End::Canceled { .. }));
+        let minute = Duration::from_secs(60);
+        assert_eq!(
+            end(JobError::snooze(minute)),
+            End::Snooze {
+                ready_at: Timestamp::from_millis(61_000)
+            }
+        );
+        let later = end(JobError::msg("x").retry_after(minute));
+        assert!(
+            matches!(later, End::Retry { ready_at, .. } if ready_at == Timestamp::from_millis(61_000))
+        );
+    }
+
+    #[test]
+    fn timeouts_and_panics_say_what_they_were() {
+        let late = check(Ended::TimedOut(Duration::from_secs(1)), |_| {});
+        assert!(
+            matches!(
+                late,
+                End::Retry {
+                    reason: AttemptEnd::TimedOut,
+                    ..
+                }
+            ),
+            "{late:?}"
+        );
+        let End::Retry { error, .. } = check(Ended::Panicked("oh".into()), |_| {}) else {
+            panic!("it is tried again")
+        };
+        assert_eq!(&*error, "panicked: oh");
+    }
+}

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ax_core::{Error, Priority, Submission, Task, TaskId, Timestamp};
 use ax_engine::client::Client;
-use ax_engine::db::{CallerConnection, Source};
-use ax_engine::engine::Engine;
+use ax_engine::db::{CallerConnection, Source, Transactions};
+use ax_engine::engine::{Engine, Stats};
 use ax_engine::spawn::{Spawn as _, Threads};
 use ax_engine::store::{CancelResult, Changed, Count, Execution, Peer, TaskFilter};
 
@@ -27,7 +27,7 @@ pub struct Ax {
 struct Inner {
     engine: Engine,
     threads: Arc<Threads>,
-    source: Source,
+    transactions: Transactions,
 }
 
 impl Drop for Inner {
@@ -53,12 +53,12 @@ impl Ax {
         AxBuilder::new(database.into())
     }
 
-    pub(crate) fn new(engine: Engine, threads: Arc<Threads>, source: Source) -> Ax {
+    pub(crate) fn new(engine: Engine, threads: Arc<Threads>, transactions: Transactions) -> Ax {
         Ax {
             inner: Arc::new(Inner {
                 engine,
                 threads,
-                source,
+                transactions,
             }),
         }
     }
@@ -122,7 +122,7 @@ impl Ax {
     /// # Errors
     /// What the database said.
     pub async fn begin(&self) -> Result<Transaction, Error> {
-        Transaction::begin(&self.inner.source).await
+        self.inner.transactions.begin().await
     }
 
     /// The task as it stands now: live, or the last round that the history has.
@@ -223,6 +223,11 @@ impl Ax {
     /// The nodes of the cluster as this one saw them last.
     pub fn nodes(&self) -> Arc<Vec<Peer>> {
         self.inner.engine.node().peers()
+    }
+
+    /// What this node has done since it started, and what it holds now.
+    pub fn stats(&self) -> Stats {
+        self.inner.engine.stats()
     }
 
     /// The names of the jobs that this node runs.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ax_core::{Error, ErrorKind, Namespace};
 use ax_engine::clock::{SystemClock, host_now};
 use ax_engine::config::Config;
-use ax_engine::db::{OpenOptions, Source, open};
+use ax_engine::db::{OpenOptions, Source, Transactions, open};
 use ax_engine::engine::{Engine, EngineParts, Migrate};
 use ax_engine::job::{JobDef, Registry, States};
 use ax_engine::node::World;
@@ -126,7 +126,7 @@ impl AxBuilder {
         }
         let registry = self.registry()?;
         let threads = Arc::new(Threads::new()?);
-        let source = self.source.clone();
+        let transactions = Transactions::new(&self.source);
         let world = World {
             clock: Arc::new(SystemClock),
             random: Arc::new(Random::from_system()),
@@ -157,7 +157,7 @@ impl AxBuilder {
                 "start: the engine's threads ended before it was up",
             ))
         })?;
-        Ok(Ax::new(engine, threads, source))
+        Ok(Ax::new(engine, threads, transactions))
     }
 
     fn registry(&mut self) -> Result<Registry, Error> {

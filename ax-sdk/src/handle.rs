@@ -96,7 +96,7 @@ impl<T: DeserializeOwned> Handle<T> {
             .client
             .find(self.id())
             .await?
-            .map_or(0, |task| task.round))
+            .map_or(0, |task| i64::from(task.round)))
     }
 }
 

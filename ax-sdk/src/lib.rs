@@ -43,7 +43,10 @@ pub use ax_core::{
 };
 pub use ax_engine::config::{Config, Ownership, Roles};
 pub use ax_engine::db::{CallerConnection, Source};
-pub use ax_engine::job::{ExecutionId, FromJob, JobCall, JobContext, JobDef, State};
+pub use ax_engine::engine::Stats;
+pub use ax_engine::job::{
+    Argument, ExecutionId, FromJob, JobCall, JobContext, JobDef, JobFailure, JobReturn, State,
+};
 pub use ax_engine::store::{CancelResult, Changed, Count, Execution, Peer, TaskFilter};
 pub use ax_macros::{ax_job, ax_schedule};
 pub use builder::AxBuilder;

@@ -139,7 +139,10 @@ fn host() -> String {
 pub async fn leaving(node: &Node) {
     node.leave();
     let id = node.identity().node;
-    tried(node, "say that this node leaves", || node.store.leaving(id).boxed()).await;
+    tried(node, "say that this node leaves", || {
+        node.store.leaving(id).boxed()
+    })
+    .await;
     give_up_shards(node).await;
 }
 

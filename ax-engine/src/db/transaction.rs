@@ -45,12 +45,16 @@ impl Transactions {
             #[cfg(feature = "sqlite")]
             Pool::Sqlite(pool) => {
                 let begun = pool.begin_with("BEGIN IMMEDIATE").await;
-                begun.map(|tx| Transaction(Begun::Sqlite(tx))).map_err(|e| sqlite_failed("begin a transaction", e))
+                begun
+                    .map(|tx| Transaction(Begun::Sqlite(tx)))
+                    .map_err(|e| sqlite_failed("begin a transaction", e))
             }
             #[cfg(feature = "postgres")]
             Pool::Postgres(pool) => {
                 let begun = pool.begin().await;
-                begun.map(|tx| Transaction(Begun::Postgres(tx))).map_err(|e| postgres_failed("begin a transaction", e))
+                begun
+                    .map(|tx| Transaction(Begun::Postgres(tx)))
+                    .map_err(|e| postgres_failed("begin a transaction", e))
             }
             Pool::Hidden => Err(Error::new(
                 ErrorKind::Invalid,
@@ -65,13 +69,17 @@ fn of_url(url: &str) -> Pool {
     if url.starts_with("sqlite:") && !url.contains(":memory:") && !url.contains("mode=memory") {
         let options = url.parse::<sqlx::sqlite::SqliteConnectOptions>();
         return options.map_or(Pool::Hidden, |options| {
-            Pool::Sqlite(sqlx::SqlitePool::connect_lazy_with(options.busy_timeout(std::time::Duration::from_secs(5))))
+            Pool::Sqlite(sqlx::SqlitePool::connect_lazy_with(
+                options.busy_timeout(std::time::Duration::from_secs(5)),
+            ))
         });
     }
     #[cfg(feature = "postgres")]
     if url.starts_with("postgres") {
         let options = url.parse::<sqlx::postgres::PgConnectOptions>();
-        return options.map_or(Pool::Hidden, |options| Pool::Postgres(sqlx::PgPool::connect_lazy_with(options)));
+        return options.map_or(Pool::Hidden, |options| {
+            Pool::Postgres(sqlx::PgPool::connect_lazy_with(options))
+        });
     }
     Pool::Hidden
 }
@@ -130,9 +138,15 @@ impl Transaction {
     pub async fn commit(self) -> Result<(), Error> {
         match self.0 {
             #[cfg(feature = "sqlite")]
-            Begun::Sqlite(transaction) => transaction.commit().await.map_err(|e| sqlite_failed("commit", e)),
+            Begun::Sqlite(transaction) => transaction
+                .commit()
+                .await
+                .map_err(|e| sqlite_failed("commit", e)),
             #[cfg(feature = "postgres")]
-            Begun::Postgres(transaction) => transaction.commit().await.map_err(|e| postgres_failed("commit", e)),
+            Begun::Postgres(transaction) => transaction
+                .commit()
+                .await
+                .map_err(|e| postgres_failed("commit", e)),
         }
     }
 
@@ -143,9 +157,15 @@ impl Transaction {
     pub async fn rollback(self) -> Result<(), Error> {
         match self.0 {
             #[cfg(feature = "sqlite")]
-            Begun::Sqlite(transaction) => transaction.rollback().await.map_err(|e| sqlite_failed("roll back", e)),
+            Begun::Sqlite(transaction) => transaction
+                .rollback()
+                .await
+                .map_err(|e| sqlite_failed("roll back", e)),
             #[cfg(feature = "postgres")]
-            Begun::Postgres(transaction) => transaction.rollback().await.map_err(|e| postgres_failed("roll back", e)),
+            Begun::Postgres(transaction) => transaction
+                .rollback()
+                .await
+                .map_err(|e| postgres_failed("roll back", e)),
         }
     }
 }

@@ -17,17 +17,20 @@ use serde_json::value::RawValue;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel in the payload of a job",
     label = "this parameter is stored as JSON",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for `{Self}`",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for `{Self}` and the types in it",
     note = "a value of the host comes as `State<{Self}>` (builder: `.state(value)`), any other as `#[ax(inject)]` through `FromJob`"
 )]
 pub trait Argument: Sized {
     /// Adds the value to a payload.
+    #[doc(hidden)]
     fn write(&self, name: &str, arguments: ArgumentsWriter) -> ArgumentsWriter;
 
     /// Reads the field that has one of these names, the first that is there; an absent `Option` is `None`.
+    #[doc(hidden)]
     fn read(arguments: &Arguments<'_>, names: &[&str]) -> JobResult<Self>;
 
     /// As [`read`](Self::read), with a value for a field that is absent.
+    #[doc(hidden)]
     fn read_or(
         arguments: &Arguments<'_>,
         names: &[&str],
@@ -66,14 +69,34 @@ pub trait JobReturn {
     type Output;
 
     /// The result as JSON text.
+    #[doc(hidden)]
     fn into_json(self) -> JobResult<String>;
 }
 
-impl<T: Serialize, E: Into<JobError>> JobReturn for Result<T, E> {
+impl<T: Serialize, E: JobFailure> JobReturn for Result<T, E> {
     type Output = T;
 
     fn into_json(self) -> JobResult<String> {
-        encode(&self.map_err(Into::into)?)
+        encode(&self.map_err(JobFailure::into_job_error)?)
+    }
+}
+
+/// What a job may return as its error: everything that turns into a `JobError`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a job",
+    label = "no `JobError` can be made from this error",
+    note = "implement `std::error::Error` for `{Self}`, or return `JobError` (`.map_err(JobError::msg)`)"
+)]
+pub trait JobFailure {
+    /// The error as the engine knows it.
+    #[doc(hidden)]
+    fn into_job_error(self) -> JobError;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<JobError>> JobFailure for E {
+    fn into_job_error(self) -> JobError {
+        self.into()
     }
 }
 

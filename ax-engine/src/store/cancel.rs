@@ -54,7 +54,8 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn reschedule(&self, id: TaskId, ready_at: Timestamp) -> Result<Changed, Error> {
-        self.change(Sql::Reschedule, Value::from(ready_at), id).await
+        self.change(Sql::Reschedule, Value::from(ready_at), id)
+            .await
     }
 
     /// Gives a live task another priority.
@@ -62,7 +63,8 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn set_priority(&self, id: TaskId, priority: Priority) -> Result<Changed, Error> {
-        self.change(Sql::SetPriority, Value::from(i64::from(priority.get())), id).await
+        self.change(Sql::SetPriority, Value::from(i64::from(priority.get())), id)
+            .await
     }
 
     /// Runs an ended task again as its next round: the fence goes on, attempts, losses and the deadline are forgotten, the
@@ -70,12 +72,19 @@ impl Store {
     ///
     /// # Errors
     /// `Conflict` when its key is held by another task now; any error of the database.
-    pub async fn rerun(&self, id: TaskId, ready_at: Timestamp, shard: i64) -> Result<Changed, Error> {
+    pub async fn rerun(
+        &self,
+        id: TaskId,
+        ready_at: Timestamp,
+        shard: i64,
+    ) -> Result<Changed, Error> {
         let done = again!(self, sent => self.rerun_once((id, ready_at, shard), sent))?;
         match done {
             Rerun::Changed(changed) => Ok(changed),
             Rerun::KeyTaken(holder) => {
-                let text = format!("the key of task {id} is held by task {holder} now; cancel that one or wait for its end");
+                let text = format!(
+                    "the key of task {id} is held by task {holder} now; cancel that one or wait for its end"
+                );
                 Err(Error::new(ErrorKind::Conflict, text))
             }
         }
@@ -105,7 +114,13 @@ impl Store {
     /// Any error of the database.
     pub async fn move_shard(&self, ids: &[TaskId], from: i64, to: i64) -> Result<u64, Error> {
         let fixed = [Value::from(to), Value::from(from)];
-        again!(self, async { self.session(Lane::Write).await?.desk().run_list(Sql::MoveShard, &fixed, ids).await })
+        again!(self, async {
+            self.session(Lane::Write)
+                .await?
+                .desk()
+                .run_list(Sql::MoveShard, &fixed, ids)
+                .await
+        })
     }
 
     /// Runs a guarded change of one column; where it applies to nothing, says why.
@@ -113,8 +128,15 @@ impl Store {
         again!(self, async {
             let mut session = self.session(Lane::Write).await?;
             let mut desk = session.desk();
-            let changed = desk.run(sql, vec![to.clone(), Value::from(id.as_bytes())]).await? == 1;
-            let changed = if changed { Some(Changed::Yes) } else { stands(&mut desk, id).await?.map(Changed::Refused) };
+            let changed = desk
+                .run(sql, vec![to.clone(), Value::from(id.as_bytes())])
+                .await?
+                == 1;
+            let changed = if changed {
+                Some(Changed::Yes)
+            } else {
+                stands(&mut desk, id).await?.map(Changed::Refused)
+            };
             DbResult::Ok(changed.unwrap_or(Changed::NotFound))
         })
     }
@@ -124,7 +146,10 @@ impl Store {
         match rerun_in(&mut tx.desk(), wanted, sent).await {
             Ok(taken @ Rerun::KeyTaken(_)) => tx.undo(taken).await,
             // Two asked at once and the other was first.
-            Err(error) if error.kind() == DbErrorKind::Unique => tx.undo(Rerun::Changed(Changed::Refused(State::Pending))).await,
+            Err(error) if error.kind() == DbErrorKind::Unique => {
+                tx.undo(Rerun::Changed(Changed::Refused(State::Pending)))
+                    .await
+            }
             other => tx.end(other).await,
         }
     }
@@ -154,31 +179,56 @@ async fn stands(desk: &mut Desk<'_>, id: TaskId) -> DbResult<Option<State>> {
 
 /// A live row, locked, with the database's now.
 async fn lock(desk: &mut Desk<'_>, id: TaskId) -> DbResult<Option<(Record, Timestamp)>> {
-    let Some(row) = desk.read_one(Sql::LockTask, vec![Value::from(id.as_bytes())]).await? else { return Ok(None) };
+    let Some(row) = desk
+        .read_one(Sql::LockTask, vec![Value::from(id.as_bytes())])
+        .await?
+    else {
+        return Ok(None);
+    };
     Ok(Some((Record::read(&row)?, row.time(TASK_COLUMNS)?)))
 }
 
 /// Deletes a row that was locked, expecting what was seen.
 async fn delete(desk: &mut Desk<'_>, record: &Record) -> DbResult<bool> {
     let task = &record.task;
-    let values = vec![Value::from(task.id.as_bytes()), Value::from(i64::from(record.state.code())), Value::from(task.fence)];
+    let values = vec![
+        Value::from(task.id.as_bytes()),
+        Value::from(i64::from(record.state.code())),
+        Value::from(task.fence),
+    ];
     Ok(desk.run(Sql::DeleteTask, values).await? == 1)
 }
 
-async fn cancel_in(desk: &mut Desk<'_>, id: TaskId, reason: Option<&str>) -> DbResult<CancelResult> {
+async fn cancel_in(
+    desk: &mut Desk<'_>,
+    id: TaskId,
+    reason: Option<&str>,
+) -> DbResult<CancelResult> {
     let Some((record, now)) = lock(desk, id).await? else {
-        return Ok(stands(desk, id).await?.map_or(CancelResult::NotFound, CancelResult::AlreadyFinal));
+        return Ok(stands(desk, id)
+            .await?
+            .map_or(CancelResult::NotFound, CancelResult::AlreadyFinal));
     };
     let reason: Option<Arc<str>> = reason.map(Arc::from);
     match next(record.status(), Event::Cancel) {
-        Some(Status { state: State::Canceled, .. }) if delete(desk, &record).await? => {
+        Some(Status {
+            state: State::Canceled,
+            ..
+        }) if delete(desk, &record).await? => {
             let ended = unstarted(&record, (State::Canceled, now), reason);
             record_ended(desk, &[ended]).await?;
             Ok(CancelResult::Canceled)
         }
-        Some(Status { state: State::Running, .. }) => {
+        Some(Status {
+            state: State::Running,
+            ..
+        }) => {
             if record.cancel_at.is_none() {
-                desk.run(Sql::MarkCancel, vec![Value::Text(reason), Value::from(id.as_bytes())]).await?;
+                desk.run(
+                    Sql::MarkCancel,
+                    vec![Value::Text(reason), Value::from(id.as_bytes())],
+                )
+                .await?;
             }
             Ok(CancelResult::Requested)
         }
@@ -187,7 +237,11 @@ async fn cancel_in(desk: &mut Desk<'_>, id: TaskId, reason: Option<&str>) -> DbR
 }
 
 /// The history of a task that ends without running once more.
-fn unstarted(record: &Record, (state, at): (State, Timestamp), reason: Option<Arc<str>>) -> Ended<'_> {
+fn unstarted(
+    record: &Record,
+    (state, at): (State, Timestamp),
+    reason: Option<Arc<str>>,
+) -> Ended<'_> {
     Ended {
         task: &record.task,
         state,
@@ -204,15 +258,19 @@ fn unstarted(record: &Record, (state, at): (State, Timestamp), reason: Option<Ar
 async fn expire_in(desk: &mut Desk<'_>, ids: &[TaskId]) -> DbResult<Vec<TaskId>> {
     let mut expired = Vec::new();
     for id in ids {
-        let Some((record, now)) = lock(desk, *id).await? else { continue };
+        let Some((record, now)) = lock(desk, *id).await? else {
+            continue;
+        };
         let expires = next(record.status(), Event::Expire).is_some() && record.task.deadline <= now;
         if expires && delete(desk, &record).await? {
             expired.push((record, now));
         }
     }
     let reason: Arc<str> = Arc::from("its deadline passed before it started");
-    let ended: Vec<Ended<'_>> =
-        expired.iter().map(|(record, now)| unstarted(record, (State::Expired, *now), Some(Arc::clone(&reason)))).collect();
+    let ended: Vec<Ended<'_>> = expired
+        .iter()
+        .map(|(record, now)| unstarted(record, (State::Expired, *now), Some(Arc::clone(&reason))))
+        .collect();
     record_ended(desk, &ended).await?;
     Ok(expired.iter().map(|(record, _)| record.task.id).collect())
 }
@@ -223,10 +281,19 @@ async fn rerun_in(
     sent: Sent,
 ) -> DbResult<Rerun> {
     if let Some((record, _)) = lock(desk, id).await? {
-        let ours = sent == Sent::Again && record.state == State::Pending && record.task.ready_at == ready_at;
-        return Ok(Rerun::Changed(if ours { Changed::Yes } else { Changed::Refused(record.state) }));
+        let ours = sent == Sent::Again
+            && record.state == State::Pending
+            && record.task.ready_at == ready_at;
+        return Ok(Rerun::Changed(if ours {
+            Changed::Yes
+        } else {
+            Changed::Refused(record.state)
+        }));
     }
-    let Some(row) = desk.read_one(Sql::ReadHistory, vec![Value::from(id.as_bytes())]).await? else {
+    let Some(row) = desk
+        .read_one(Sql::ReadHistory, vec![Value::from(id.as_bytes())])
+        .await?
+    else {
         return Ok(Rerun::Changed(Changed::NotFound));
     };
     let record = Record::read(&row)?;
@@ -241,6 +308,10 @@ async fn rerun_in(
     if desk.run(Sql::InsertMissing, values).await? == 0 {
         return Ok(Rerun::Changed(Changed::Refused(State::Pending)));
     }
-    desk.run(Sql::ResolveDead, vec![Value::from("rerun"), Value::from(id.as_bytes())]).await?;
+    desk.run(
+        Sql::ResolveDead,
+        vec![Value::from("rerun"), Value::from(id.as_bytes())],
+    )
+    .await?;
     Ok(Rerun::Changed(Changed::Yes))
 }

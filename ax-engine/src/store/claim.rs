@@ -37,13 +37,18 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn claimed(&self, request: ClaimRequest<'_>) -> Result<Vec<Claimed>, Error> {
-        again!(self, async { read_claimed(&mut self.session(Lane::Write).await?.desk(), request).await })
+        again!(self, async {
+            read_claimed(&mut self.session(Lane::Write).await?.desk(), request).await
+        })
     }
 
     async fn claim_once(&self, request: ClaimRequest<'_>, sent: Sent) -> DbResult<Vec<Claimed>> {
         let mut session = self.session(Lane::Write).await?;
         let mut desk = session.desk();
-        let fixed = [Value::from(request.token.as_bytes()), Value::from(request.node.as_bytes())];
+        let fixed = [
+            Value::from(request.token.as_bytes()),
+            Value::from(request.node.as_bytes()),
+        ];
         let claimed = desk.run_list(Sql::Claim, &fixed, request.ids).await?;
         if claimed == 0 && sent == Sent::First {
             return Ok(Vec::new());
@@ -54,7 +59,9 @@ impl Store {
 
 async fn read_claimed(desk: &mut Desk<'_>, request: ClaimRequest<'_>) -> DbResult<Vec<Claimed>> {
     let token = [Value::from(request.token.as_bytes())];
-    let rows = desk.read_list(Sql::ReadClaimed, &token, request.ids).await?;
+    let rows = desk
+        .read_list(Sql::ReadClaimed, &token, request.ids)
+        .await?;
     let mut claimed = Vec::with_capacity(rows.len());
     for row in &rows {
         claimed.push(Record::read(row)?.task);

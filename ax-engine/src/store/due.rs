@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use ax_core::{Error, State, TaskId, Timestamp};
 
+use super::Store;
 use super::rows::state_of;
 use super::session::again;
 use super::text::Sql;
-use super::Store;
-use crate::shard::ShardSet;
 use crate::db::{Lane, Row, Value};
+use crate::shard::ShardSet;
 
 /// One page of discovery over all ten lanes.
 #[derive(Clone, Debug)]
@@ -84,8 +84,16 @@ impl Store {
     /// Any error of the database.
     pub async fn due(&self, scan: &DueScan) -> Result<Vec<DueRow>, Error> {
         let rows = again!(self, async {
-            let sql = if matches!(scan.owned, Owned::All) { Sql::DueAll } else { Sql::Due };
-            self.session(Lane::Read).await?.desk().read(sql, scan.values()).await
+            let sql = if matches!(scan.owned, Owned::All) {
+                Sql::DueAll
+            } else {
+                Sql::Due
+            };
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read(sql, scan.values())
+                .await
         })?;
         rows.iter().map(DueRow::read).collect()
     }
@@ -96,7 +104,11 @@ impl Store {
     /// Any error of the database.
     pub async fn inspect(&self, ids: &[TaskId]) -> Result<Vec<Inspected>, Error> {
         let rows = again!(self, async {
-            self.session(Lane::Read).await?.desk().read_list(Sql::Inspect, &[], ids).await
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read_list(Sql::Inspect, &[], ids)
+                .await
         })?;
         rows.iter().map(Inspected::read).collect()
     }
@@ -107,9 +119,15 @@ impl Store {
     /// Any error of the database.
     pub async fn overdue(&self, limit: u32) -> Result<Vec<TaskId>, Error> {
         let rows = again!(self, async {
-            self.session(Lane::Read).await?.desk().read(Sql::Overdue, vec![Value::from(i64::from(limit))]).await
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read(Sql::Overdue, vec![Value::from(i64::from(limit))])
+                .await
         })?;
-        rows.iter().map(|row| row.id(0).map(TaskId::from_bytes)).collect()
+        rows.iter()
+            .map(|row| row.id(0).map(TaskId::from_bytes))
+            .collect()
     }
 }
 
@@ -118,10 +136,17 @@ impl DueScan {
         let mut values = Vec::with_capacity(33);
         values.push(Value::from(self.to));
         if let Owned::Some { shards, inbox } = &self.owned {
-            values.extend([Value::Bytes(shards.to_bytemap().into()), Value::from(*inbox)]);
+            values.extend([
+                Value::Bytes(shards.to_bytemap().into()),
+                Value::from(*inbox),
+            ]);
         }
         for lane in self.lanes {
-            values.extend([Value::from(lane.from_at), Value::from(lane.from_shard), Value::from(i64::from(lane.cap))]);
+            values.extend([
+                Value::from(lane.from_at),
+                Value::from(lane.from_shard),
+                Value::from(i64::from(lane.cap)),
+            ]);
         }
         values
     }

@@ -9,7 +9,9 @@ use futures_util::future::BoxFuture;
 
 use super::rows::{Claimed, millis};
 use super::session::{Desk, Sent, again};
-use super::submit::{Inserted, blames_a_row, insert_extras, insert_missing, insert_pending, refused};
+use super::submit::{
+    Inserted, blames_a_row, insert_extras, insert_missing, insert_pending, refused,
+};
 use super::text::Sql;
 use super::{Store, TaskRow};
 use crate::db::{DbError, DbErrorKind, DbResult, Lane, Row, Value};
@@ -50,7 +52,9 @@ impl Store {
         });
         match placed {
             Ok(placed) => placed.into_iter().map(Ok).collect(),
-            Err(_) if blamed == Some(true) && rows.len() > 1 => self.submit_keyed_halves(rows).await,
+            Err(_) if blamed == Some(true) && rows.len() > 1 => {
+                self.submit_keyed_halves(rows).await
+            }
             Err(error) => refused(rows.len(), &error),
         }
     }
@@ -75,7 +79,10 @@ impl Store {
     }
 
     /// Inserts each half by itself, down to the row that is to blame.
-    fn submit_keyed_halves<'a>(&'a self, rows: &'a [TaskRow]) -> BoxFuture<'a, Vec<Result<KeyPlaced, Error>>> {
+    fn submit_keyed_halves<'a>(
+        &'a self,
+        rows: &'a [TaskRow],
+    ) -> BoxFuture<'a, Vec<Result<KeyPlaced, Error>>> {
         async move {
             let (left, right) = rows.split_at(rows.len() / 2);
             let mut answers = self.submit_keyed(left).await;
@@ -88,7 +95,9 @@ impl Store {
     async fn purge_keys_once(&self, limit: u32) -> DbResult<u64> {
         let mut session = self.session(Lane::Write).await?;
         let mut desk = session.desk();
-        let over = desk.read(Sql::OverKeys, vec![Value::from(i64::from(limit))]).await?;
+        let over = desk
+            .read(Sql::OverKeys, vec![Value::from(i64::from(limit))])
+            .await?;
         let mut gone = 0;
         for some in over.chunks(KEYS_AT_ONCE) {
             let write = |row: &Row, values: &mut Vec<Value>| values.extend_from_slice(row.values());
@@ -108,26 +117,44 @@ struct KeyName<'a> {
 
 impl KeyName<'_> {
     fn write(&self, values: &mut Vec<Value>) {
-        values.extend([Value::from(self.namespace), Value::from(self.job), Value::from(self.key)]);
+        values.extend([
+            Value::from(self.namespace),
+            Value::from(self.job),
+            Value::from(self.key),
+        ]);
     }
 }
 
 fn name(row: &TaskRow) -> Option<KeyName<'_>> {
     let key = row.key.as_ref()?;
-    Some(KeyName { namespace: row.namespace.as_str(), job: row.job.as_str(), key: &key.text })
+    Some(KeyName {
+        namespace: row.namespace.as_str(),
+        job: row.job.as_str(),
+        key: &key.text,
+    })
 }
 
 /// Until when the key holds at least, 0 when only the task's life counts.
 fn period_end(row: &TaskRow) -> Timestamp {
     let period = row.key.as_ref().and_then(|key| key.period);
-    period.map_or(Timestamp::from_millis(0), |period| row.created_at.plus(period))
+    period.map_or(Timestamp::from_millis(0), |period| {
+        row.created_at.plus(period)
+    })
 }
 
 /// Places rows in the transaction of `desk`; answers in the order of `rows`.
-pub(super) async fn place(desk: &mut Desk<'_>, rows: &[TaskRow], sent: Sent) -> DbResult<Vec<KeyPlaced>> {
+pub(super) async fn place(
+    desk: &mut Desk<'_>,
+    rows: &[TaskRow],
+    sent: Sent,
+) -> DbResult<Vec<KeyPlaced>> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|at| name(&rows[*at]));
-    let keyed: Vec<&TaskRow> = order.iter().map(|at| &rows[*at]).filter(|row| row.key.is_some()).collect();
+    let keyed: Vec<&TaskRow> = order
+        .iter()
+        .map(|at| &rows[*at])
+        .filter(|row| row.key.is_some())
+        .collect();
     let write = |row: &&TaskRow, values: &mut Vec<Value>| write_key(row, values);
     let fresh = desk.run_rows(Sql::InsertKeys, &[], &keyed, write).await?;
     if sent == Sent::First && fresh == keyed.len() as u64 && none_finished(desk, rows).await? {
@@ -156,7 +183,9 @@ async fn none_finished(desk: &mut Desk<'_>, rows: &[TaskRow]) -> DbResult<bool> 
 
 /// Places a row whose key was inserted if it was absent.
 async fn place_one(desk: &mut Desk<'_>, row: &TaskRow) -> DbResult<KeyPlaced> {
-    let Some(name) = name(row) else { return insert_mine(desk, row).await };
+    let Some(name) = name(row) else {
+        return insert_mine(desk, row).await;
+    };
     for _ in 0..HANDS {
         let mut values = Vec::with_capacity(3);
         name.write(&mut values);
@@ -178,11 +207,19 @@ async fn place_one(desk: &mut Desk<'_>, row: &TaskRow) -> DbResult<KeyPlaced> {
             return insert_mine(desk, row).await;
         }
     }
-    Err(DbError::new(DbErrorKind::Retry, "the key changed hands again and again; try again"))
+    Err(DbError::new(
+        DbErrorKind::Retry,
+        "the key changed hands again and again; try again",
+    ))
 }
 
 /// Takes a key from a task that no longer needs it; whether it was still that task's.
-async fn take_key(desk: &mut Desk<'_>, name: KeyName<'_>, (from, to): (TaskId, TaskId), until: Timestamp) -> DbResult<bool> {
+async fn take_key(
+    desk: &mut Desk<'_>,
+    name: KeyName<'_>,
+    (from, to): (TaskId, TaskId),
+    until: Timestamp,
+) -> DbResult<bool> {
     let mut values = vec![Value::from(to.as_bytes()), Value::from(until)];
     name.write(&mut values);
     values.push(Value::from(from.as_bytes()));
@@ -200,7 +237,10 @@ async fn insert_mine(desk: &mut Desk<'_>, row: &TaskRow) -> DbResult<KeyPlaced> 
             release_names(desk, &held).await?;
         }
         Inserted::Finished => {
-            return Err(DbError::new(DbErrorKind::Retry, "the task of a lost submit has run meanwhile; try again"));
+            return Err(DbError::new(
+                DbErrorKind::Retry,
+                "the task of a lost submit has run meanwhile; try again",
+            ));
         }
     }
     Ok(KeyPlaced::New)
@@ -238,9 +278,14 @@ async fn replace(desk: &mut Desk<'_>, row: &TaskRow, holder: TaskId) -> DbResult
     if desk.run(Sql::ReplaceTask, values).await? == 0 {
         return Ok(false);
     }
-    desk.run(Sql::DeleteTags, vec![Value::from(holder.as_bytes())]).await?;
-    desk.run(Sql::DeletePayload, vec![Value::from(holder.as_bytes())]).await?;
-    let extras = TaskRow { id: holder, ..row.clone() };
+    desk.run(Sql::DeleteTags, vec![Value::from(holder.as_bytes())])
+        .await?;
+    desk.run(Sql::DeletePayload, vec![Value::from(holder.as_bytes())])
+        .await?;
+    let extras = TaskRow {
+        id: holder,
+        ..row.clone()
+    };
     insert_extras(desk, &[extras]).await?;
     Ok(true)
 }
@@ -249,8 +294,14 @@ async fn replace(desk: &mut Desk<'_>, row: &TaskRow, holder: TaskId) -> DbResult
 ///
 /// Gives the task that holds it now, if it is another one.
 pub(super) async fn take_back(desk: &mut Desk<'_>, task: &Claimed) -> DbResult<Option<TaskId>> {
-    let Some(key) = task.key.as_deref() else { return Ok(None) };
-    let name = KeyName { namespace: task.namespace.as_str(), job: task.job.as_str(), key };
+    let Some(key) = task.key.as_deref() else {
+        return Ok(None);
+    };
+    let name = KeyName {
+        namespace: task.namespace.as_str(),
+        job: task.job.as_str(),
+        key,
+    };
     for _ in 0..HANDS {
         let mut values = Vec::with_capacity(5);
         name.write(&mut values);
@@ -260,25 +311,44 @@ pub(super) async fn take_back(desk: &mut Desk<'_>, task: &Claimed) -> DbResult<O
         }
         let mut values = Vec::with_capacity(3);
         name.write(&mut values);
-        let Some(found) = desk.read_one(Sql::ReadKeys, values).await? else { continue };
+        let Some(found) = desk.read_one(Sql::ReadKeys, values).await? else {
+            continue;
+        };
         let holder = TaskId::from_bytes(found.id(3)?);
         if holder != task.id && found.int(4)? == 0 {
             return Ok(Some(holder));
         }
-        let until = if holder == task.id { found.time(5)? } else { Timestamp::from_millis(0) };
+        let until = if holder == task.id {
+            found.time(5)?
+        } else {
+            Timestamp::from_millis(0)
+        };
         if take_key(desk, name, (holder, task.id), until).await? {
             return Ok(None);
         }
     }
-    Err(DbError::new(DbErrorKind::Retry, "the key changed hands again and again; try again"))
+    Err(DbError::new(
+        DbErrorKind::Retry,
+        "the key changed hands again and again; try again",
+    ))
 }
 
 /// Gives up the keys of tasks that have ended: gone at once, or kept until their period is over.
-pub(super) async fn release<'a>(desk: &mut Desk<'_>, tasks: impl Iterator<Item = &'a Claimed>) -> DbResult<()> {
+pub(super) async fn release<'a>(
+    desk: &mut Desk<'_>,
+    tasks: impl Iterator<Item = &'a Claimed>,
+) -> DbResult<()> {
     let held: Vec<(KeyName<'_>, TaskId)> = tasks
         .filter_map(|task| {
             let key = task.key.as_deref()?;
-            Some((KeyName { namespace: task.namespace.as_str(), job: task.job.as_str(), key }, task.id))
+            Some((
+                KeyName {
+                    namespace: task.namespace.as_str(),
+                    job: task.job.as_str(),
+                    key,
+                },
+                task.id,
+            ))
         })
         .collect();
     release_names(desk, &held).await

@@ -32,7 +32,11 @@ impl Store {
         self.lock_schema(&holder).await?;
         let applied = again!(self, self.apply(&holder));
         let freed = again!(self, async {
-            self.session(Lane::Write).await?.desk().run(Sql::FreeMigrationLock, vec![Value::from(&*holder)]).await
+            self.session(Lane::Write)
+                .await?
+                .desk()
+                .run(Sql::FreeMigrationLock, vec![Value::from(&*holder)])
+                .await
         });
         applied?;
         freed?;
@@ -45,14 +49,24 @@ impl Store {
     /// `Schema`, with what to run.
     pub async fn check_schema(&self) -> Result<(), Error> {
         let applied = again!(self, async {
-            self.session(Lane::Read).await?.desk().read(Sql::ReadMigrations, Vec::new()).await
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read(Sql::ReadMigrations, Vec::new())
+                .await
         });
         let applied = match applied {
-            Err(error) if error.kind() == ErrorKind::Schema => return Err(missing().with_source(error)),
+            Err(error) if error.kind() == ErrorKind::Schema => {
+                return Err(missing().with_source(error));
+            }
             other => other?,
         };
         check(self.migrations(), &applied)?;
-        if applied.len() < self.migrations().len() { Err(missing()) } else { Ok(()) }
+        if applied.len() < self.migrations().len() {
+            Err(missing())
+        } else {
+            Ok(())
+        }
     }
 
     fn migrations(&self) -> &'static [Migration] {
@@ -63,12 +77,18 @@ impl Store {
     async fn prepare_lock(&self) -> DbResult<()> {
         let mut session = self.session(Lane::Write).await?;
         let mut desk = session.desk();
-        for sql in [Sql::CreateMigrationTable, Sql::CreateMigrationLock, Sql::InsertMigrationLock] {
-            desk.run(sql, Vec::new()).await.map_err(|error| match error.kind() {
-                // Two processes that make a table at once: PostgreSQL refuses one of them in its own catalogue.
-                DbErrorKind::Unique | DbErrorKind::Other => error.as_kind(DbErrorKind::Retry),
-                _ => error,
-            })?;
+        for sql in [
+            Sql::CreateMigrationTable,
+            Sql::CreateMigrationLock,
+            Sql::InsertMigrationLock,
+        ] {
+            desk.run(sql, Vec::new())
+                .await
+                .map_err(|error| match error.kind() {
+                    // Two processes that make a table at once: PostgreSQL refuses one of them in its own catalogue.
+                    DbErrorKind::Unique | DbErrorKind::Other => error.as_kind(DbErrorKind::Retry),
+                    _ => error,
+                })?;
         }
         Ok(())
     }
@@ -76,14 +96,19 @@ impl Store {
     async fn lock_schema(&self, holder: &str) -> Result<(), Error> {
         for _ in 0..WAITS {
             let taken = again!(self, async {
-                self.session(Lane::Write).await?.desk().run(Sql::TakeMigrationLock, vec![Value::from(holder)]).await
+                self.session(Lane::Write)
+                    .await?
+                    .desk()
+                    .run(Sql::TakeMigrationLock, vec![Value::from(holder)])
+                    .await
             })?;
             if taken == 1 {
                 return Ok(());
             }
             self.db.pause(WAIT).await;
         }
-        let text = "another process has been migrating for more than a minute; look at ax_migration_lock";
+        let text =
+            "another process has been migrating for more than a minute; look at ax_migration_lock";
         Err(Error::new(ErrorKind::Busy, text))
     }
 
@@ -92,7 +117,11 @@ impl Store {
         let applied = session.desk().read(Sql::ReadMigrations, Vec::new()).await?;
         check(self.migrations(), &applied)?;
         for migration in self.migrations().iter().skip(applied.len()) {
-            tracing::info!(version = migration.version, name = migration.name, "migrates the schema");
+            tracing::info!(
+                version = migration.version,
+                name = migration.name,
+                "migrates the schema"
+            );
             apply_one(&mut session, migration, holder).await?;
         }
         Ok(())
@@ -103,10 +132,23 @@ impl Store {
 async fn apply_one(session: &mut Session, migration: &Migration, holder: &str) -> DbResult<()> {
     for text in migration.statements() {
         let mut desk = session.desk();
-        if desk.run(Sql::TakeMigrationLock, vec![Value::from(holder)]).await? == 0 {
-            return Err(DbError::new(DbErrorKind::Retry, "another process took over the migration; try again"));
+        if desk
+            .run(Sql::TakeMigrationLock, vec![Value::from(holder)])
+            .await?
+            == 0
+        {
+            return Err(DbError::new(
+                DbErrorKind::Retry,
+                "another process took over the migration; try again",
+            ));
         }
-        let statement = Statement { sql: Sql::Migration, rows: 1, text, takes_now: false, order: &[] };
+        let statement = Statement {
+            sql: Sql::Migration,
+            rows: 1,
+            text,
+            takes_now: false,
+            order: &[],
+        };
         desk.run_statement(&statement, Vec::new()).await?;
     }
     record(&mut session.desk(), migration).await
@@ -129,9 +171,14 @@ async fn record(desk: &mut Desk<'_>, migration: &Migration) -> DbResult<()> {
 fn check(known: &[Migration], applied: &[Row]) -> Result<(), Error> {
     for (place, row) in applied.iter().enumerate() {
         let (version, name, checksum) = (row.int(0)?, row.text(1)?, row.text(2)?);
-        let Some(migration) = known.get(place).filter(|migration| migration.version == version) else {
+        let Some(migration) = known
+            .get(place)
+            .filter(|migration| migration.version == version)
+        else {
             let name = clean_text(name, 100);
-            let text = format!("the schema has migration {version} \"{name}\", which this program does not know; use a newer version of ax");
+            let text = format!(
+                "the schema has migration {version} \"{name}\", which this program does not know; use a newer version of ax"
+            );
             return Err(Error::new(ErrorKind::Schema, text));
         };
         if migration.checksum() != **checksum {
@@ -153,5 +200,9 @@ fn missing() -> Error {
 
 /// Tells this call from every other that may migrate: the process and the store in it.
 fn holder(store: &Store) -> String {
-    format!("{}-{:p}", std::process::id(), std::sync::Arc::as_ptr(&store.db))
+    format!(
+        "{}-{:p}",
+        std::process::id(),
+        std::sync::Arc::as_ptr(&store.db)
+    )
 }

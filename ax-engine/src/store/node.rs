@@ -166,7 +166,13 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn now(&self) -> Result<Timestamp, Error> {
-        let row = again!(self, async { self.session(Lane::Read).await?.desk().read_one(Sql::Now, Vec::new()).await })?;
+        let row = again!(self, async {
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read_one(Sql::Now, Vec::new())
+                .await
+        })?;
         row.ok_or_else(no_answer)?.time(0)
     }
 
@@ -191,13 +197,22 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn peers(&self) -> Result<PeersReply, Error> {
-        let rows = again!(self, async { self.session(Lane::Read).await?.desk().read(Sql::Peers, Vec::new()).await })?;
+        let rows = again!(self, async {
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read(Sql::Peers, Vec::new())
+                .await
+        })?;
         // A table without rows tells no time.
         let now = match rows.first() {
             Some(row) => row.time(19)?,
             None => self.now().await?,
         };
-        Ok(PeersReply { now, nodes: rows.iter().map(Peer::read).collect::<Result<_, _>>()? })
+        Ok(PeersReply {
+            now,
+            nodes: rows.iter().map(Peer::read).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Declares a node dead if it still has this heartbeat number and its lease is over; whether that was so.
@@ -250,7 +265,13 @@ impl Store {
 
     /// Runs one statement; not on the heartbeat's lane, whose connections live on the heartbeat's own thread.
     async fn write(&self, sql: Sql, values: Vec<Value>) -> Result<u64, Error> {
-        again!(self, async { self.session(Lane::Write).await?.desk().run(sql, values.clone()).await })
+        again!(self, async {
+            self.session(Lane::Write)
+                .await?
+                .desk()
+                .run(sql, values.clone())
+                .await
+        })
     }
 
     async fn join_once(&self, node: &NodeRow, sent: Sent) -> DbResult<i64> {
@@ -262,10 +283,12 @@ impl Store {
             }
         }
         // Two nodes that join at once may compute the same inbox; the unique index refuses one of them.
-        desk.run(Sql::JoinNode, node.values()?).await.map_err(|error| match error.kind() {
-            DbErrorKind::Unique => error.as_kind(DbErrorKind::Retry),
-            _ => error,
-        })?;
+        desk.run(Sql::JoinNode, node.values()?)
+            .await
+            .map_err(|error| match error.kind() {
+                DbErrorKind::Unique => error.as_kind(DbErrorKind::Retry),
+                _ => error,
+            })?;
         let row = read_node(&mut desk, node.id).await?;
         Ok(row.ok_or_else(no_answer)?.int(0)?)
     }
@@ -283,22 +306,33 @@ impl Store {
         if desk.run(Sql::Beat, values).await? == 0 {
             return Ok(None);
         }
-        let Some(row) = read_node(&mut desk, beat.node).await? else { return Ok(None) };
-        Ok(Some(BeatReply { now: row.time(4)?, lease_until: row.time(3)?, beat: row.int(2)? }))
+        let Some(row) = read_node(&mut desk, beat.node).await? else {
+            return Ok(None);
+        };
+        Ok(Some(BeatReply {
+            now: row.time(4)?,
+            lease_until: row.time(3)?,
+            beat: row.int(2)?,
+        }))
     }
 }
 
 async fn read_node(desk: &mut Desk<'_>, node: NodeId) -> DbResult<Option<Row>> {
-    desk.read_one(Sql::ReadNode, vec![Value::from(node.as_bytes())]).await
+    desk.read_one(Sql::ReadNode, vec![Value::from(node.as_bytes())])
+        .await
 }
 
 fn no_answer() -> Error {
-    Error::new(ErrorKind::Database, "the database gave no row where there is always one; look at its log")
+    Error::new(
+        ErrorKind::Database,
+        "the database gave no row where there is always one; look at its log",
+    )
 }
 
 impl NodeRow {
     fn values(&self) -> DbResult<Vec<Value>> {
-        let jobs = serde_json::to_string(&self.jobs).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        let jobs = serde_json::to_string(&self.jobs)
+            .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         Ok(vec![
             Value::from(self.id.as_bytes()),
             Value::from(self.namespace.as_str()),
@@ -324,7 +358,8 @@ impl Peer {
             node: NodeId::from_bytes(row.id(0)?),
             namespace: Arc::clone(row.text(1)?),
             inbox: row.int(2)?,
-            state: NodeState::from_code(row.int(3)?).ok_or_else(|| row.corrupt(3, "the number of a node state"))?,
+            state: NodeState::from_code(row.int(3)?)
+                .ok_or_else(|| row.corrupt(3, "the number of a node state"))?,
             beat: row.int(4)?,
             lease_until: row.time(5)?,
             started_at: row.time(6)?,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ax_core::{
-    AttemptEnd, Error, JobName, Namespace, NodeId, RetryPolicy, State, Task, TaskId, Timestamp, Token,
+    AttemptEnd, Error, JobName, Namespace, NodeId, RetryPolicy, State, Task, TaskId, Timestamp,
+    Token,
 };
 
 use super::Store;
@@ -156,11 +157,21 @@ impl Store {
             let mut counts = Vec::new();
             for row in desk.read(Sql::CountTasks, key()).await? {
                 let (ready, count) = (row.int(2)? != 0, row.int(3)?.unsigned_abs());
-                counts.push(Count { job: job_of(row.text(0)?), state: state_of(&row, 1)?, ready, count });
+                counts.push(Count {
+                    job: job_of(row.text(0)?),
+                    state: state_of(&row, 1)?,
+                    ready,
+                    count,
+                });
             }
             for row in desk.read(Sql::CountHistory, key()).await? {
                 let count = row.int(2)?.unsigned_abs();
-                counts.push(Count { job: job_of(row.text(0)?), state: state_of(&row, 1)?, ready: false, count });
+                counts.push(Count {
+                    job: job_of(row.text(0)?),
+                    state: state_of(&row, 1)?,
+                    ready: false,
+                    count,
+                });
             }
             DbResult::Ok(counts)
         })
@@ -172,7 +183,11 @@ impl Store {
     /// Any error of the database.
     pub async fn executions(&self, id: TaskId) -> Result<Vec<Execution>, Error> {
         let rows = again!(self, async {
-            self.session(Lane::Read).await?.desk().read(Sql::Executions, vec![Value::from(id.as_bytes())]).await
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read(Sql::Executions, vec![Value::from(id.as_bytes())])
+                .await
         })?;
         rows.iter().map(Execution::read).collect()
     }
@@ -182,7 +197,13 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn outcomes(&self, ids: &[TaskId]) -> Result<Vec<OutcomeRow>, Error> {
-        let rows = again!(self, async { self.session(Lane::Read).await?.desk().read_list(Sql::Outcomes, &[], ids).await })?;
+        let rows = again!(self, async {
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read_list(Sql::Outcomes, &[], ids)
+                .await
+        })?;
         let mut latest: Vec<OutcomeRow> = Vec::with_capacity(rows.len());
         // Rounds of one task come one after the other, the latest last.
         for row in &rows {
@@ -203,14 +224,28 @@ async fn tasks(desk: &mut Desk<'_>, rows: &[Row]) -> DbResult<Vec<Task>> {
         records.push(Record::read(row)?);
     }
     fetch_payloads(desk, records.iter_mut().map(|record| &mut record.task)).await?;
-    let tasks: Result<Vec<Task>, Error> = records.into_iter().zip(rows).map(|(record, row)| task(record, row)).collect();
+    let tasks: Result<Vec<Task>, Error> = records
+        .into_iter()
+        .zip(rows)
+        .map(|(record, row)| task(record, row))
+        .collect();
     Ok(tasks?)
 }
 
 fn task(record: Record, row: &Row) -> Result<Task, Error> {
     let ended = row.values().len() > TASK_COLUMNS;
-    let time = |column| if ended { row.time_opt(column) } else { Ok(None) };
-    let result = if ended { row.text_opt(TASK_COLUMNS + 2)? } else { None };
+    let time = |column| {
+        if ended {
+            row.time_opt(column)
+        } else {
+            Ok(None)
+        }
+    };
+    let result = if ended {
+        row.text_opt(TASK_COLUMNS + 2)?
+    } else {
+        None
+    };
     let claimed = record.task;
     let owned = |text: Option<Arc<str>>| text.as_deref().map(str::to_owned);
     Ok(Task {
@@ -230,7 +265,9 @@ fn task(record: Record, row: &Row) -> Result<Task, Error> {
         tags: claimed.tag_list(),
         key: owned(claimed.key),
         route_key: owned(claimed.route_key),
-        max_retries: claimed.max_retries.unwrap_or(RetryPolicy::default().max_retries),
+        max_retries: claimed
+            .max_retries
+            .unwrap_or(RetryPolicy::default().max_retries),
         timeout: claimed.timeout,
         created_at: claimed.created_at,
         attempt: claimed.attempt,
@@ -265,8 +302,17 @@ impl TaskFilter {
             Value::from(self.key.as_deref()),
             Value::from(self.tag.as_deref()),
         ];
-        let states: &[State] = if self.states.is_empty() { &State::ALL } else { &self.states };
-        let code = |place: usize| states.get(place).or(states.first()).map(|state| i64::from(state.code()));
+        let states: &[State] = if self.states.is_empty() {
+            &State::ALL
+        } else {
+            &self.states
+        };
+        let code = |place: usize| {
+            states
+                .get(place)
+                .or(states.first())
+                .map(|state| i64::from(state.code()))
+        };
         values.extend((0..State::ALL.len()).map(|place| Value::from(code(place))));
         values.push(Value::from(i64::from(self.limit)));
         values
@@ -274,7 +320,9 @@ impl TaskFilter {
 
     /// The finished rounds of the filter; by the key's own index where job and key are all that is asked.
     async fn ended(&self, desk: &mut Desk<'_>) -> DbResult<Vec<Row>> {
-        let (Some(job), Some(key), None, true) = (&self.job, &self.key, &self.tag, self.states.is_empty()) else {
+        let (Some(job), Some(key), None, true) =
+            (&self.job, &self.key, &self.tag, self.states.is_empty())
+        else {
             return desk.read(Sql::ListHistory, self.values()).await;
         };
         let values = vec![
@@ -290,7 +338,9 @@ impl TaskFilter {
 
 impl Execution {
     fn read(row: &Row) -> Result<Self, Error> {
-        let reason = i16::try_from(row.int(6)?).ok().and_then(AttemptEnd::from_code);
+        let reason = i16::try_from(row.int(6)?)
+            .ok()
+            .and_then(AttemptEnd::from_code);
         Ok(Self {
             task: TaskId::from_bytes(row.id(0)?),
             fence: row.int(1)?,

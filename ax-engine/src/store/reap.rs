@@ -41,7 +41,13 @@ impl Store {
     /// Any error of the database.
     pub async fn running_of(&self, node: NodeId, limit: u32) -> Result<Vec<Claimed>, Error> {
         let limit = Value::from(i64::from(limit));
-        again!(self, self.running_rows(Sql::RunningOf, vec![Value::from(node.as_bytes()), limit.clone()]))
+        again!(
+            self,
+            self.running_rows(
+                Sql::RunningOf,
+                vec![Value::from(node.as_bytes()), limit.clone()]
+            )
+        )
     }
 
     async fn running_rows(&self, sql: Sql, values: Vec<Value>) -> DbResult<Vec<Claimed>> {
@@ -77,22 +83,43 @@ impl Store {
 }
 
 async fn lose_in(desk: &mut Desk<'_>, orphan: &Claimed, limit: LostLimit) -> DbResult<Settled> {
-    let Some(row) = desk.read_one(Sql::LockTask, vec![Value::from(orphan.id.as_bytes())]).await? else {
+    let Some(row) = desk
+        .read_one(Sql::LockTask, vec![Value::from(orphan.id.as_bytes())])
+        .await?
+    else {
         return Ok(Settled::Stale);
     };
     let (record, now) = (Record::read(&row)?, row.time(TASK_COLUMNS)?);
     if record.state != State::Running || record.token != Some(orphan.token) {
         return Ok(Settled::Stale);
     }
-    let for_good = record.task.on_lost == OnLost::Fail || record.task.lost.saturating_add(1) >= limit.0;
-    let event = if for_good { Event::LoseForGood } else { Event::Lose };
-    let Some(Status { state, .. }) = next(record.status(), event) else { return Ok(Settled::Stale) };
-    let taken = if state.is_final() { end(desk, &record, (state, now)).await? } else { give_back(desk, &record, now).await? };
-    Ok(if taken { Settled::Recorded(state) } else { Settled::Stale })
+    let for_good =
+        record.task.on_lost == OnLost::Fail || record.task.lost.saturating_add(1) >= limit.0;
+    let event = if for_good {
+        Event::LoseForGood
+    } else {
+        Event::Lose
+    };
+    let Some(Status { state, .. }) = next(record.status(), event) else {
+        return Ok(Settled::Stale);
+    };
+    let taken = if state.is_final() {
+        end(desk, &record, (state, now)).await?
+    } else {
+        give_back(desk, &record, now).await?
+    };
+    Ok(if taken {
+        Settled::Recorded(state)
+    } else {
+        Settled::Stale
+    })
 }
 
 fn lost_text(record: &Record) -> Arc<str> {
-    Arc::from(format!("worker lost: node {} stopped answering", record.task.node))
+    Arc::from(format!(
+        "worker lost: node {} stopped answering",
+        record.task.node
+    ))
 }
 
 /// Back to pending; whether the node was still gone.
@@ -107,7 +134,12 @@ async fn give_back(desk: &mut Desk<'_>, record: &Record, now: Timestamp) -> DbRe
     if desk.run(Sql::RequeueLost, values).await? == 0 {
         return Ok(false);
     }
-    let ending = Ending { reason: AttemptEnd::Lost, error: Some(&error), started_at: None, finished_at: now };
+    let ending = Ending {
+        reason: AttemptEnd::Lost,
+        error: Some(&error),
+        started_at: None,
+        finished_at: now,
+    };
     let mut values = Vec::with_capacity(11);
     write_execution(task, ending, &mut values);
     desk.run(Sql::InsertExecutions, values).await?;
@@ -115,9 +147,17 @@ async fn give_back(desk: &mut Desk<'_>, record: &Record, now: Timestamp) -> DbRe
 }
 
 /// Failed or canceled; whether the node was still gone.
-async fn end(desk: &mut Desk<'_>, record: &Record, (state, now): (State, Timestamp)) -> DbResult<bool> {
+async fn end(
+    desk: &mut Desk<'_>,
+    record: &Record,
+    (state, now): (State, Timestamp),
+) -> DbResult<bool> {
     let mut task = record.task.clone();
-    let keys = vec![Value::from(task.id.as_bytes()), Value::from(task.token.as_bytes()), Value::from(task.node.as_bytes())];
+    let keys = vec![
+        Value::from(task.id.as_bytes()),
+        Value::from(task.token.as_bytes()),
+        Value::from(task.node.as_bytes()),
+    ];
     if desk.run(Sql::DeleteLost, keys).await? == 0 {
         return Ok(false);
     }
@@ -127,7 +167,9 @@ async fn end(desk: &mut Desk<'_>, record: &Record, (state, now): (State, Timesta
         claim: Some((task.token, task.node, task.claimed_at)),
         task: &task,
         state,
-        cancel: record.cancel_at.map(|at| (at, record.cancel_reason.clone())),
+        cancel: record
+            .cancel_at
+            .map(|at| (at, record.cancel_reason.clone())),
         started_at: None,
         finished_at: now,
         result: None,

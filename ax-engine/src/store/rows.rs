@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ax_core::{
-    CancelMark, Error, JobName, Key, MAX_NAME_BYTES, Namespace, NodeId, OnLost, Priority, RunId, State, Status, TaskId, Tick,
-    Timestamp, Token,
+    CancelMark, Error, JobName, Key, MAX_NAME_BYTES, Namespace, NodeId, OnLost, Priority, RunId,
+    State, Status, TaskId, Tick, Timestamp, Token,
 };
 
 use crate::db::{Row, Value};
@@ -324,13 +324,28 @@ impl Record {
         };
         let state = state_of(row, 3)?;
         let cancel_at = (cancel_at != Timestamp::from_millis(0)).then_some(cancel_at);
-        Ok(Self { task, state, token, node, claimed_at, cancel_at, cancel_reason: row.text_opt(30)?.map(Arc::clone) })
+        Ok(Self {
+            task,
+            state,
+            token,
+            node,
+            claimed_at,
+            cancel_at,
+            cancel_reason: row.text_opt(30)?.map(Arc::clone),
+        })
     }
 
     /// Where it stands, for the state machine.
     pub(super) const fn status(&self) -> Status {
-        let cancel = if self.cancel_at.is_some() { CancelMark::Marked } else { CancelMark::None };
-        Status { state: self.state, cancel }
+        let cancel = if self.cancel_at.is_some() {
+            CancelMark::Marked
+        } else {
+            CancelMark::None
+        };
+        Status {
+            state: self.state,
+            cancel,
+        }
     }
 }
 
@@ -353,7 +368,18 @@ pub(super) struct Ended<'a> {
 impl Ended<'_> {
     /// Writes the 41 columns of `InsertHistory`.
     pub(super) fn write(&self, values: &mut Vec<Value>) {
-        let Claimed { id, namespace, job, priority, ready_at, shard, deadline, on_lost, created_at, .. } = self.task;
+        let Claimed {
+            id,
+            namespace,
+            job,
+            priority,
+            ready_at,
+            shard,
+            deadline,
+            on_lost,
+            created_at,
+            ..
+        } = self.task;
         let task = self.task;
         values.extend([
             Value::from(id.as_bytes()),
@@ -376,7 +402,10 @@ impl Ended<'_> {
             Value::from(*created_at),
         ]);
         write_tick(task.tick.as_ref(), values);
-        let (cancel_at, cancel_reason) = self.cancel.clone().unwrap_or((Timestamp::from_millis(0), None));
+        let (cancel_at, cancel_reason) = self
+            .cancel
+            .clone()
+            .unwrap_or((Timestamp::from_millis(0), None));
         values.extend([
             Value::from(i64::from(task.attempt)),
             Value::from(i64::from(task.lost)),
@@ -421,46 +450,70 @@ impl Ended<'_> {
 /// Reads a state's number.
 pub(super) fn state_of(row: &Row, column: usize) -> Result<State, Error> {
     let code = row.int(column)?;
-    i16::try_from(code).ok().and_then(State::from_code).ok_or_else(|| row.corrupt(column, "the number of a state"))
+    i16::try_from(code)
+        .ok()
+        .and_then(State::from_code)
+        .ok_or_else(|| row.corrupt(column, "the number of a state"))
 }
 
 /// A priority as it stands in a row; a number out of range counts as the usual one.
 pub(super) fn priority_of(level: i64) -> Priority {
-    u8::try_from(level).ok().and_then(|level| Priority::new(level).ok()).unwrap_or_default()
+    u8::try_from(level)
+        .ok()
+        .and_then(|level| Priority::new(level).ok())
+        .unwrap_or_default()
 }
 
 /// What a row says about lost workers; an unknown number counts as the careful one.
 pub(super) fn on_lost_of(code: i64) -> OnLost {
-    i16::try_from(code).ok().and_then(OnLost::from_code).unwrap_or(OnLost::Fail)
+    i16::try_from(code)
+        .ok()
+        .and_then(OnLost::from_code)
+        .unwrap_or(OnLost::Fail)
 }
 
 /// A job's name as it stands in a row; one that could not have been submitted is made readable.
 pub(super) fn job_of(text: &str) -> JobName {
-    JobName::new(text).or_else(|_| JobName::new(&readable(text))).unwrap_or_else(|_| unreachable_name())
+    JobName::new(text)
+        .or_else(|_| JobName::new(&readable(text)))
+        .unwrap_or_else(|_| unreachable_name())
 }
 
 /// A namespace as it stands in a row; one that could not have been submitted is made readable.
 pub(super) fn namespace_of(text: &str) -> Namespace {
-    Namespace::new(text).or_else(|_| Namespace::new(&readable(text))).unwrap_or_default()
+    Namespace::new(text)
+        .or_else(|_| Namespace::new(&readable(text)))
+        .unwrap_or_default()
 }
 
-#[expect(clippy::expect_used, reason = "the text is a constant that fits the rules of names")]
+#[expect(
+    clippy::expect_used,
+    reason = "the text is a constant that fits the rules of names"
+)]
 fn unreachable_name() -> JobName {
     JobName::new("?").expect("a question mark is a name")
 }
 
 /// The text without control characters, cut to the length of a name, never empty.
 fn readable(text: &str) -> String {
-    let mut clean: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
     while clean.len() > MAX_NAME_BYTES {
         clean.pop();
     }
-    if clean.is_empty() { "?".to_owned() } else { clean }
+    if clean.is_empty() {
+        "?".to_owned()
+    } else {
+        clean
+    }
 }
 
 /// Reads a stored JSON array of tags; a damaged one counts as none, because tags decide nothing.
 pub(super) fn parse_tags(text: Option<&str>) -> Vec<String> {
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 fn write_tick(tick: Option<&Tick>, values: &mut Vec<Value>) {
@@ -473,7 +526,9 @@ fn write_tick(tick: Option<&Tick>, values: &mut Vec<Value>) {
 }
 
 fn read_tick(row: &Row) -> Result<Option<Tick>, Error> {
-    let Some(schedule) = row.text_opt(18)? else { return Ok(None) };
+    let Some(schedule) = row.text_opt(18)? else {
+        return Ok(None);
+    };
     Ok(Some(Tick {
         schedule: schedule.to_string(),
         scheduled_at: row.time_opt(19)?.unwrap_or(Timestamp::from_millis(0)),

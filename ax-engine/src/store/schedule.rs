@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ax_core::{
-    Error, ErrorKind, JobName, Misfire, Namespace, OnLost, Overlap, Priority, TaskId, Timestamp, Trigger,
+    Error, ErrorKind, JobName, Misfire, Namespace, OnLost, Overlap, Priority, TaskId, Timestamp,
+    Trigger,
 };
 
 use super::rows::{job_of, namespace_of, on_lost_of, priority_of};
@@ -170,7 +171,8 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn schedules(&self, namespace: &Namespace) -> Result<Vec<ScheduleRow>, Error> {
-        self.read_schedules(Sql::Schedules, Value::from(namespace.as_str())).await
+        self.read_schedules(Sql::Schedules, Value::from(namespace.as_str()))
+            .await
     }
 
     /// Active schedules of all namespaces whose next tick is not after `until`, the earliest first.
@@ -178,7 +180,8 @@ impl Store {
     /// # Errors
     /// Any error of the database.
     pub async fn schedules_due(&self, until: Timestamp) -> Result<Vec<ScheduleRow>, Error> {
-        self.read_schedules(Sql::SchedulesDue, Value::from(until)).await
+        self.read_schedules(Sql::SchedulesDue, Value::from(until))
+            .await
     }
 
     /// Fires a tick: moves the schedule on, inserts the task and records the tick, in one transaction that begins with
@@ -197,16 +200,29 @@ impl Store {
     }
 
     async fn read_schedules(&self, sql: Sql, value: Value) -> Result<Vec<ScheduleRow>, Error> {
-        let rows = again!(self, async { self.session(Lane::Read).await?.desk().read(sql, vec![value.clone()]).await })?;
+        let rows = again!(self, async {
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read(sql, vec![value.clone()])
+                .await
+        })?;
         // One schedule that cannot be read must not stop the others.
         let read = |row: &Row| {
-            ScheduleRow::read(row).inspect_err(|error| tracing::error!(%error, "a schedule is left out")).ok()
+            ScheduleRow::read(row)
+                .inspect_err(|error| tracing::error!(%error, "a schedule is left out"))
+                .ok()
         };
         Ok(rows.iter().filter_map(read).collect())
     }
 
     async fn upsert_schedule_once(&self, row: &ScheduleRow) -> DbResult<ScheduleRow> {
-        let changed = || DbError::new(DbErrorKind::Retry, "the schedule changed meanwhile; try again");
+        let changed = || {
+            DbError::new(
+                DbErrorKind::Retry,
+                "the schedule changed meanwhile; try again",
+            )
+        };
         let mut session = self.session(Lane::Write).await?;
         let mut desk = session.desk();
         let mut stored = read_schedule(&mut desk, row).await?;
@@ -215,20 +231,36 @@ impl Store {
             stored = read_schedule(&mut desk, row).await?;
         }
         let stored = ScheduleRow::read(&stored.ok_or_else(changed)?)?;
-        let Some(wanted) = row.change_of(&stored)? else { return Ok(stored) };
-        match desk.run(Sql::UpdateSchedule, wanted.update_values()?).await? {
-            1 => Ok(ScheduleRow { version: stored.version + 1, ..wanted }),
+        let Some(wanted) = row.change_of(&stored)? else {
+            return Ok(stored);
+        };
+        match desk
+            .run(Sql::UpdateSchedule, wanted.update_values()?)
+            .await?
+        {
+            1 => Ok(ScheduleRow {
+                version: stored.version + 1,
+                ..wanted
+            }),
             _ => Err(changed()),
         }
     }
 }
 
 async fn read_schedule(desk: &mut Desk<'_>, row: &ScheduleRow) -> DbResult<Option<Row>> {
-    desk.read_one(Sql::ReadSchedule, vec![Value::from(row.namespace.as_str()), Value::from(&row.name)]).await
+    desk.read_one(
+        Sql::ReadSchedule,
+        vec![Value::from(row.namespace.as_str()), Value::from(&row.name)],
+    )
+    .await
 }
 
 async fn fire_in(desk: &mut Desk<'_>, fire: &Fire) -> DbResult<Fired> {
-    if desk.run(Sql::AdvanceSchedule, fire.advance_values()).await? == 0 {
+    if desk
+        .run(Sql::AdvanceSchedule, fire.advance_values())
+        .await?
+        == 0
+    {
         return Ok(Fired::Lost);
     }
     let first = desk.run(Sql::InsertTick, fire.tick_values()).await? == 1;
@@ -244,7 +276,11 @@ impl Fire {
     }
 
     fn advance_values(&self) -> Vec<Value> {
-        let state = if self.ended { ScheduleState::Ended } else { ScheduleState::Active };
+        let state = if self.ended {
+            ScheduleState::Ended
+        } else {
+            ScheduleState::Active
+        };
         vec![
             Value::from(state.code()),
             Value::from(self.next_at),
@@ -282,13 +318,15 @@ impl ScheduleRow {
             namespace: namespace_of(row.text(0)?),
             name: Arc::clone(row.text(1)?),
             job: job_of(row.text(2)?),
-            trigger: serde_json::from_str(row.text(3)?).map_err(|error| row.corrupt(3, "a trigger").with_source(error))?,
+            trigger: serde_json::from_str(row.text(3)?)
+                .map_err(|error| row.corrupt(3, "a trigger").with_source(error))?,
             payload: Arc::clone(row.text(4)?),
             misfire: row.text(5)?.parse().unwrap_or_default(),
             overlap: row.text(6)?.parse().unwrap_or_default(),
             priority: priority_of(row.int(7)?),
             on_lost: on_lost_of(row.int(8)?),
-            state: ScheduleState::from_code(row.int(9)?).ok_or_else(|| row.corrupt(9, "the number of a schedule state"))?,
+            state: ScheduleState::from_code(row.int(9)?)
+                .ok_or_else(|| row.corrupt(9, "the number of a schedule state"))?,
             next_at: row.time(10)?,
             last_at: row.time_opt(11)?,
             last_task: row.id_opt(12)?.map(TaskId::from_bytes),
@@ -299,8 +337,10 @@ impl ScheduleRow {
     }
 
     fn trigger_text(&self) -> Result<String, Error> {
-        serde_json::to_string(&self.trigger)
-            .map_err(|error| Error::new(ErrorKind::Invalid, "the trigger cannot be written as JSON").with_source(error))
+        serde_json::to_string(&self.trigger).map_err(|error| {
+            Error::new(ErrorKind::Invalid, "the trigger cannot be written as JSON")
+                .with_source(error)
+        })
     }
 
     /// The columns that a definition decides, from the job to `next_at`.
@@ -319,7 +359,10 @@ impl ScheduleRow {
     }
 
     fn insert_values(&self) -> Result<Vec<Value>, Error> {
-        let mut values = vec![Value::from(self.namespace.as_str()), Value::from(&self.name)];
+        let mut values = vec![
+            Value::from(self.namespace.as_str()),
+            Value::from(&self.name),
+        ];
         values.extend(self.definition()?);
         values.push(Value::from(&self.source));
         Ok(values)
@@ -327,7 +370,11 @@ impl ScheduleRow {
 
     fn update_values(&self) -> Result<Vec<Value>, Error> {
         let mut values = Vec::from(self.definition()?);
-        values.extend([Value::from(&self.source), Value::from(self.namespace.as_str()), Value::from(&self.name)]);
+        values.extend([
+            Value::from(&self.source),
+            Value::from(self.namespace.as_str()),
+            Value::from(&self.name),
+        ]);
         values.push(Value::from(self.version));
         Ok(values)
     }

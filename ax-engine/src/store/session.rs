@@ -100,7 +100,11 @@ impl Desk<'_> {
     }
 
     /// Runs a statement that stands in no list.
-    pub(super) async fn run_statement(&mut self, statement: &Statement, values: Vec<Value>) -> DbResult<u64> {
+    pub(super) async fn run_statement(
+        &mut self,
+        statement: &Statement,
+        values: Vec<Value>,
+    ) -> DbResult<u64> {
         self.conn.execute(statement, values).await
     }
 
@@ -117,7 +121,12 @@ impl Desk<'_> {
     }
 
     /// Runs a statement with a list behind its fixed parameters, in pieces; returns the rows touched in all.
-    pub(super) async fn run_list<T: ListItem>(&mut self, sql: Sql, fixed: &[Value], list: &[T]) -> DbResult<u64> {
+    pub(super) async fn run_list<T: ListItem>(
+        &mut self,
+        sql: Sql,
+        fixed: &[Value],
+        list: &[T],
+    ) -> DbResult<u64> {
         let mut touched = 0;
         for list in list.chunks(MAX_ROWS) {
             let statement = self.dialect.statement(sql, ladder(list.len()));
@@ -127,7 +136,12 @@ impl Desk<'_> {
     }
 
     /// Reads with a list behind the fixed parameters, in pieces.
-    pub(super) async fn read_list<T: ListItem>(&mut self, sql: Sql, fixed: &[Value], list: &[T]) -> DbResult<Vec<Row>> {
+    pub(super) async fn read_list<T: ListItem>(
+        &mut self,
+        sql: Sql,
+        fixed: &[Value],
+        list: &[T],
+    ) -> DbResult<Vec<Row>> {
         let mut rows = Vec::new();
         for list in list.chunks(MAX_ROWS) {
             let statement = self.dialect.statement(sql, ladder(list.len()));

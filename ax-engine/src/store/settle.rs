@@ -103,18 +103,32 @@ impl Store {
     ///
     /// # Errors
     /// Any error of the database.
-    pub async fn watch(&self, running: &[(TaskId, Token)]) -> Result<Vec<(TaskId, Watched)>, Error> {
+    pub async fn watch(
+        &self,
+        running: &[(TaskId, Token)],
+    ) -> Result<Vec<(TaskId, Watched)>, Error> {
         let ids: Vec<TaskId> = running.iter().map(|(id, _)| *id).collect();
-        let rows = again!(self, async { self.session(Lane::Read).await?.desk().read_list(Sql::Watch, &[], &ids).await })?;
+        let rows = again!(self, async {
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read_list(Sql::Watch, &[], &ids)
+                .await
+        })?;
         let mut found = std::collections::HashMap::with_capacity(rows.len());
         for row in &rows {
             let reason = row.text_opt(3)?.map(Arc::clone);
             let requested = (row.int(2)? != 0).then_some(reason);
-            found.insert(TaskId::from_bytes(row.id(0)?), (row.id_opt(1)?.map(Token::from_bytes), requested));
+            found.insert(
+                TaskId::from_bytes(row.id(0)?),
+                (row.id_opt(1)?.map(Token::from_bytes), requested),
+            );
         }
         let news = |(id, token): &(TaskId, Token)| match found.remove(id) {
             Some((Some(held), None)) if held == *token => None,
-            Some((Some(held), Some(reason))) if held == *token => Some((*id, Watched::CancelRequested { reason })),
+            Some((Some(held), Some(reason))) if held == *token => {
+                Some((*id, Watched::CancelRequested { reason }))
+            }
             _ => Some((*id, Watched::Stale)),
         };
         Ok(running.iter().filter_map(news).collect())
@@ -165,8 +179,16 @@ enum Together {
     Odd(Vec<usize>),
 }
 
-async fn settle_together(desk: &mut Desk<'_>, batch: &[Settlement], order: &[usize]) -> DbResult<Together> {
-    let finals: Vec<usize> = order.iter().copied().filter(|at| batch[*at].is_final()).collect();
+async fn settle_together(
+    desk: &mut Desk<'_>,
+    batch: &[Settlement],
+    order: &[usize],
+) -> DbResult<Together> {
+    let finals: Vec<usize> = order
+        .iter()
+        .copied()
+        .filter(|at| batch[*at].is_final())
+        .collect();
     for group in finals.chunk_by(|a, b| batch[*a].claimed.token == batch[*b].claimed.token) {
         let ids: Vec<TaskId> = group.iter().map(|at| batch[*at].claimed.id).collect();
         let token = [Value::from(batch[group[0]].claimed.token.as_bytes())];
@@ -174,7 +196,10 @@ async fn settle_together(desk: &mut Desk<'_>, batch: &[Settlement], order: &[usi
             return Ok(Together::Odd(group.to_vec()));
         }
     }
-    let ended: Vec<Ended<'_>> = finals.iter().map(|at| batch[*at].ended(batch[*at].event_state(), None)).collect();
+    let ended: Vec<Ended<'_>> = finals
+        .iter()
+        .map(|at| batch[*at].ended(batch[*at].event_state(), None))
+        .collect();
     record_ended(desk, &ended).await?;
     let mut odd = Vec::new();
     let mut requeued = Vec::new();
@@ -190,21 +215,39 @@ async fn settle_together(desk: &mut Desk<'_>, batch: &[Settlement], order: &[usi
 
 /// Writes history, dead letters and keys of rows that were just deleted.
 pub(super) async fn record_ended(desk: &mut Desk<'_>, ended: &[Ended<'_>]) -> DbResult<()> {
-    desk.run_rows(Sql::InsertHistory, &[], ended, Ended::write).await?;
-    let dead: Vec<&Ended<'_>> = ended.iter().filter(|ended| ended.state == State::Failed).collect();
-    desk.run_rows(Sql::InsertDead, &[], &dead, |ended, values| ended.write_dead(values)).await?;
+    desk.run_rows(Sql::InsertHistory, &[], ended, Ended::write)
+        .await?;
+    let dead: Vec<&Ended<'_>> = ended
+        .iter()
+        .filter(|ended| ended.state == State::Failed)
+        .collect();
+    desk.run_rows(Sql::InsertDead, &[], &dead, |ended, values| {
+        ended.write_dead(values)
+    })
+    .await?;
     super::keys::release(desk, ended.iter().map(|ended| ended.task)).await
 }
 
 async fn settle_locked(desk: &mut Desk<'_>, settlement: &Settlement) -> DbResult<Settled> {
     let claimed = &settlement.claimed;
-    let row = desk.read_one(Sql::LockTask, vec![Value::from(claimed.id.as_bytes())]).await?;
+    let row = desk
+        .read_one(Sql::LockTask, vec![Value::from(claimed.id.as_bytes())])
+        .await?;
     let record = row.as_ref().map(Record::read).transpose()?;
-    let held = record.filter(|record| record.state == State::Running && record.token == Some(claimed.token));
-    let Some(record) = held else { return already_done(desk, settlement).await };
-    let Some(Status { state, .. }) = next(record.status(), settlement.end.event()) else { return Ok(Settled::Stale) };
+    let held = record
+        .filter(|record| record.state == State::Running && record.token == Some(claimed.token));
+    let Some(record) = held else {
+        return already_done(desk, settlement).await;
+    };
+    let Some(Status { state, .. }) = next(record.status(), settlement.end.event()) else {
+        return Ok(Settled::Stale);
+    };
     let touched = if state.is_final() {
-        let values = vec![Value::from(claimed.id.as_bytes()), Value::from(i64::from(State::Running.code())), Value::from(claimed.fence)];
+        let values = vec![
+            Value::from(claimed.id.as_bytes()),
+            Value::from(i64::from(State::Running.code())),
+            Value::from(claimed.fence),
+        ];
         let touched = desk.run(Sql::DeleteTask, values).await?;
         if touched == 1 {
             record_ended(desk, &[settlement.ended(state, Some(&record))]).await?;
@@ -217,24 +260,40 @@ async fn settle_locked(desk: &mut Desk<'_>, settlement: &Settlement) -> DbResult
         }
         touched
     };
-    Ok(if touched == 1 { Settled::Recorded(state) } else { Settled::Stale })
+    Ok(if touched == 1 {
+        Settled::Recorded(state)
+    } else {
+        Settled::Stale
+    })
 }
 
 /// Tells an outcome that is already there from a claim that was lost.
 async fn already_done(desk: &mut Desk<'_>, settlement: &Settlement) -> DbResult<Settled> {
-    let Claimed { id, token, fence, .. } = &*settlement.claimed;
+    let Claimed {
+        id, token, fence, ..
+    } = &*settlement.claimed;
     for row in desk.read_list(Sql::ReadEnds, &[], &[*id]).await? {
         if row.id_opt(1)? == Some(*token.as_bytes()) {
             return Ok(Settled::AlreadyDone(state_of(&row, 2)?));
         }
     }
-    let values = vec![Value::from(id.as_bytes()), Value::from(*fence), Value::from(token.as_bytes())];
+    let values = vec![
+        Value::from(id.as_bytes()),
+        Value::from(*fence),
+        Value::from(token.as_bytes()),
+    ];
     let attempt = desk.read_one(Sql::ReadAttempt, values).await?;
-    Ok(if attempt.is_some() { Settled::AlreadyDone(State::Pending) } else { Settled::Stale })
+    Ok(if attempt.is_some() {
+        Settled::AlreadyDone(State::Pending)
+    } else {
+        Settled::Stale
+    })
 }
 
 async fn requeue(desk: &mut Desk<'_>, settlement: &Settlement) -> DbResult<u64> {
-    let Some((ready_at, attempt, error)) = settlement.requeued() else { return Ok(0) };
+    let Some((ready_at, attempt, error)) = settlement.requeued() else {
+        return Ok(0);
+    };
     let claimed = &settlement.claimed;
     let values = vec![
         Value::from(ready_at),
@@ -247,9 +306,14 @@ async fn requeue(desk: &mut Desk<'_>, settlement: &Settlement) -> DbResult<u64> 
 }
 
 async fn insert_executions(desk: &mut Desk<'_>, settlements: &[&Settlement]) -> DbResult<()> {
-    desk.run_rows(Sql::InsertExecutions, &[], settlements, |settlement, values| {
-        write_execution(&settlement.claimed, settlement.attempt_end(), values);
-    })
+    desk.run_rows(
+        Sql::InsertExecutions,
+        &[],
+        settlements,
+        |settlement, values| {
+            write_execution(&settlement.claimed, settlement.attempt_end(), values);
+        },
+    )
     .await?;
     Ok(())
 }
@@ -307,7 +371,8 @@ impl End {
 impl Settlement {
     /// The state it leads to from running without a cancel mark.
     fn event_state(&self) -> State {
-        next(Status::unmarked(State::Running), self.end.event()).map_or(State::Running, |status| status.state)
+        next(Status::unmarked(State::Running), self.end.event())
+            .map_or(State::Running, |status| status.state)
     }
 
     fn is_final(&self) -> bool {
@@ -321,13 +386,19 @@ impl Settlement {
             End::Succeeded { result } if state == State::Succeeded => Some(Arc::clone(result)),
             _ => None,
         };
-        let error = self.end.error().filter(|_| !matches!(self.end, End::Release { .. }));
-        let error = error.cloned().or_else(|| claimed.error.clone().filter(|_| state != State::Succeeded));
+        let error = self
+            .end
+            .error()
+            .filter(|_| !matches!(self.end, End::Release { .. }));
+        let error = error
+            .cloned()
+            .or_else(|| claimed.error.clone().filter(|_| state != State::Succeeded));
         Ended {
             task: claimed,
             state,
             claim: Some((claimed.token, claimed.node, claimed.claimed_at)),
-            cancel: locked.and_then(|record| Some((record.cancel_at?, record.cancel_reason.clone()))),
+            cancel: locked
+                .and_then(|record| Some((record.cancel_at?, record.cancel_reason.clone()))),
             started_at: self.started_at,
             finished_at: self.finished_at,
             result,
@@ -341,8 +412,12 @@ impl Settlement {
         let claimed = &self.claimed;
         let given_back = claimed.attempt.saturating_sub(1);
         match &self.end {
-            End::Retry { ready_at, error, .. } => Some((*ready_at, claimed.attempt, Some(Arc::clone(error)))),
-            End::Snooze { ready_at } | End::Wait { ready_at } => Some((*ready_at, given_back, claimed.error.clone())),
+            End::Retry {
+                ready_at, error, ..
+            } => Some((*ready_at, claimed.attempt, Some(Arc::clone(error)))),
+            End::Snooze { ready_at } | End::Wait { ready_at } => {
+                Some((*ready_at, given_back, claimed.error.clone()))
+            }
             End::Release { .. } => Some((claimed.ready_at, given_back, claimed.error.clone())),
             End::Succeeded { .. } | End::Failed { .. } | End::Canceled { .. } => None,
         }
@@ -353,8 +428,16 @@ impl Settlement {
             End::Retry { reason, .. } => *reason,
             End::Snooze { .. } => AttemptEnd::Snoozed,
             End::Wait { .. } => AttemptEnd::Waited,
-            End::Succeeded { .. } | End::Failed { .. } | End::Canceled { .. } | End::Release { .. } => AttemptEnd::Released,
+            End::Succeeded { .. }
+            | End::Failed { .. }
+            | End::Canceled { .. }
+            | End::Release { .. } => AttemptEnd::Released,
         };
-        Ending { reason, error: self.end.error(), started_at: self.started_at, finished_at: self.finished_at }
+        Ending {
+            reason,
+            error: self.end.error(),
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+        }
     }
 }

@@ -15,10 +15,21 @@ impl Store {
     ///
     /// # Errors
     /// Any error of the database.
-    pub async fn take_shards(&self, node: NodeId, token: Token, want: &ShardSet) -> Result<u64, Error> {
+    pub async fn take_shards(
+        &self,
+        node: NodeId,
+        token: Token,
+        want: &ShardSet,
+    ) -> Result<u64, Error> {
         let shards: Vec<i64> = want.iter().map(i64::from).collect();
         let fixed = [Value::from(node.as_bytes()), Value::from(token.as_bytes())];
-        again!(self, async { self.session(Lane::Write).await?.desk().run_list(Sql::TakeShards, &fixed, &shards).await })
+        again!(self, async {
+            self.session(Lane::Write)
+                .await?
+                .desk()
+                .run_list(Sql::TakeShards, &fixed, &shards)
+                .await
+        })
     }
 
     /// Gives up those of the shards that the node owns; returns how many.
@@ -28,7 +39,13 @@ impl Store {
     pub async fn release_shards(&self, node: NodeId, shards: &ShardSet) -> Result<u64, Error> {
         let shards: Vec<i64> = shards.iter().map(i64::from).collect();
         let fixed = [Value::from(node.as_bytes())];
-        again!(self, async { self.session(Lane::Write).await?.desk().run_list(Sql::ReleaseShards, &fixed, &shards).await })
+        again!(self, async {
+            self.session(Lane::Write)
+                .await?
+                .desk()
+                .run_list(Sql::ReleaseShards, &fixed, &shards)
+                .await
+        })
     }
 
     /// Gives up all shards of the node, on the lane of heartbeats; returns how many.
@@ -37,7 +54,11 @@ impl Store {
     /// Any error of the database.
     pub async fn abandon_shards(&self, node: NodeId) -> Result<u64, Error> {
         again!(self, async {
-            self.session(Lane::Beat).await?.desk().run(Sql::AbandonShards, vec![Value::from(node.as_bytes())]).await
+            self.session(Lane::Beat)
+                .await?
+                .desk()
+                .run(Sql::AbandonShards, vec![Value::from(node.as_bytes())])
+                .await
         })
     }
 
@@ -47,7 +68,11 @@ impl Store {
     /// Any error of the database.
     pub async fn owned_shards(&self, node: NodeId) -> Result<ShardSet, Error> {
         let rows = again!(self, async {
-            self.session(Lane::Read).await?.desk().read(Sql::OwnedShards, vec![Value::from(node.as_bytes())]).await
+            self.session(Lane::Read)
+                .await?
+                .desk()
+                .read(Sql::OwnedShards, vec![Value::from(node.as_bytes())])
+                .await
         })?;
         let mut owned = ShardSet::EMPTY;
         for row in &rows {
@@ -69,14 +94,21 @@ impl Store {
     async fn empty_inboxes_once(&self, to: i64, limit: u32) -> DbResult<u64> {
         let mut session = self.session(Lane::Write).await?;
         let mut desk = session.desk();
-        let rows = desk.read(Sql::StrandedRows, vec![Value::from(i64::from(limit))]).await?;
+        let rows = desk
+            .read(Sql::StrandedRows, vec![Value::from(i64::from(limit))])
+            .await?;
         let mut inboxes: BTreeMap<i64, Vec<TaskId>> = BTreeMap::new();
         for row in &rows {
-            inboxes.entry(row.int(1)?).or_default().push(TaskId::from_bytes(row.id(0)?));
+            inboxes
+                .entry(row.int(1)?)
+                .or_default()
+                .push(TaskId::from_bytes(row.id(0)?));
         }
         let mut moved = 0;
         for (inbox, ids) in inboxes {
-            moved += desk.run_list(Sql::MoveShard, &[Value::from(to), Value::from(inbox)], &ids).await?;
+            moved += desk
+                .run_list(Sql::MoveShard, &[Value::from(to), Value::from(inbox)], &ids)
+                .await?;
         }
         Ok(moved)
     }

@@ -40,7 +40,9 @@ impl Store {
                 _ if blames_a_row(&error) => return self.submit_halves(rows, error).await,
                 _ => {}
             }
-            let Some(pause) = pause_before_retry(&error, tries) else { return refused(rows.len(), &error.into()) };
+            let Some(pause) = pause_before_retry(&error, tries) else {
+                return refused(rows.len(), &error.into());
+            };
             self.db.pause(pause).await;
             tries += 1;
         }
@@ -67,7 +69,11 @@ impl Store {
     ///
     /// # Errors
     /// Any error of the database; the caller's transaction is then to be rolled back.
-    pub async fn submit_on(&self, conn: &mut dyn Connection, rows: &[TaskRow]) -> Result<Vec<KeyPlaced>, Error> {
+    pub async fn submit_on(
+        &self,
+        conn: &mut dyn Connection,
+        rows: &[TaskRow],
+    ) -> Result<Vec<KeyPlaced>, Error> {
         let placed = place_all(&mut self.desk(conn), rows).await;
         placed.map_err(|error| match error.kind() {
             DbErrorKind::Retry => in_the_callers_transaction(error),
@@ -89,7 +95,11 @@ impl Store {
     }
 
     /// Inserts each half by itself, down to the row that is to blame.
-    fn submit_halves<'a>(&'a self, rows: &'a [TaskRow], error: DbError) -> BoxFuture<'a, Vec<Result<Placed, Error>>> {
+    fn submit_halves<'a>(
+        &'a self,
+        rows: &'a [TaskRow],
+        error: DbError,
+    ) -> BoxFuture<'a, Vec<Result<Placed, Error>>> {
         async move {
             if rows.len() < 2 {
                 return refused(rows.len(), &error.into());
@@ -109,7 +119,10 @@ impl Store {
         let mut desk = session.desk();
         let mut tokens = std::collections::HashMap::new();
         for row in desk.read_list(Sql::Watch, &[], &ids).await? {
-            tokens.insert(TaskId::from_bytes(row.id(0)?), row.id_opt(1)?.map(Token::from_bytes));
+            tokens.insert(
+                TaskId::from_bytes(row.id(0)?),
+                row.id_opt(1)?.map(Token::from_bytes),
+            );
         }
         let mut there = std::collections::HashSet::new();
         for sql in [Sql::Inspect, Sql::ReadEnds] {
@@ -120,7 +133,11 @@ impl Store {
         let placed = |row: &TaskRow| {
             let held = tokens.get(&row.id).copied().flatten();
             let born = row.born.is_some_and(|born| Some(born.token) == held);
-            let placed = if born { Placed::Claimed } else { Placed::Pending };
+            let placed = if born {
+                Placed::Claimed
+            } else {
+                Placed::Pending
+            };
             (there.contains(&row.id) || held.is_some()).then_some(placed)
         };
         Ok(rows.iter().map(placed).collect())
@@ -161,11 +178,20 @@ pub(super) async fn insert_missing(desk: &mut Desk<'_>, row: &TaskRow) -> DbResu
     let mut values = Vec::with_capacity(27);
     row.write(&mut values);
     values.extend([Value::from(0), Value::from(0)]);
-    values.extend([Value::Text(None), Value::Id(None), Value::Int(None), Value::Int(None)]);
+    values.extend([
+        Value::Text(None),
+        Value::Id(None),
+        Value::Int(None),
+        Value::Int(None),
+    ]);
     if desk.run(Sql::InsertMissing, values).await? == 0 {
         return Ok(Inserted::Present);
     }
-    if !desk.read_list(Sql::ReadEnds, &[], &[row.id]).await?.is_empty() {
+    if !desk
+        .read_list(Sql::ReadEnds, &[], &[row.id])
+        .await?
+        .is_empty()
+    {
         return Ok(Inserted::Finished);
     }
     insert_extras(desk, std::slice::from_ref(row)).await?;
@@ -183,7 +209,8 @@ async fn place_all(desk: &mut Desk<'_>, rows: &[TaskRow]) -> DbResult<Vec<KeyPla
 
 /// Inserts rows as pending, with their payloads and tags.
 pub(super) async fn insert_pending(desk: &mut Desk<'_>, rows: &[TaskRow]) -> DbResult<()> {
-    desk.run_rows(Sql::InsertTasks, &[], rows, TaskRow::write).await?;
+    desk.run_rows(Sql::InsertTasks, &[], rows, TaskRow::write)
+        .await?;
     insert_extras(desk, rows).await
 }
 
@@ -198,7 +225,11 @@ async fn insert_groups(desk: &mut Desk<'_>, rows: &[TaskRow]) -> DbResult<Vec<Pl
 }
 
 /// Inserts rows that are all to be born with one claim, or all pending.
-async fn insert_alike(desk: &mut Desk<'_>, rows: &[TaskRow], born: Option<Born>) -> DbResult<Placed> {
+async fn insert_alike(
+    desk: &mut Desk<'_>,
+    rows: &[TaskRow],
+    born: Option<Born>,
+) -> DbResult<Placed> {
     if let Some(Born { node, token }) = born {
         let fixed = [Value::from(token.as_bytes()), Value::from(node.as_bytes())];
         let write = |row: &TaskRow, values: &mut Vec<Value>| {
@@ -212,10 +243,14 @@ async fn insert_alike(desk: &mut Desk<'_>, rows: &[TaskRow], born: Option<Born>)
             return Ok(Placed::Claimed);
         }
         if inserted > 0 {
-            return Err(DbError::new(DbErrorKind::Retry, "the node died while its tasks were inserted; try again"));
+            return Err(DbError::new(
+                DbErrorKind::Retry,
+                "the node died while its tasks were inserted; try again",
+            ));
         }
     }
-    desk.run_rows(Sql::InsertTasks, &[], rows, TaskRow::write).await?;
+    desk.run_rows(Sql::InsertTasks, &[], rows, TaskRow::write)
+        .await?;
     Ok(Placed::Pending)
 }
 
@@ -228,10 +263,16 @@ pub(super) async fn insert_extras(desk: &mut Desk<'_>, rows: &[TaskRow]) -> DbRe
     let apart: Vec<&TaskRow> = rows.iter().filter(|row| row.payload_apart()).collect();
     // One by one: a statement of many large payloads would only be a larger one.
     for row in apart {
-        desk.run(Sql::InsertPayloads, vec![Value::from(row.id.as_bytes()), Value::from(&row.payload)]).await?;
+        desk.run(
+            Sql::InsertPayloads,
+            vec![Value::from(row.id.as_bytes()), Value::from(&row.payload)],
+        )
+        .await?;
     }
-    let tags: Vec<(&str, TaskId)> =
-        rows.iter().flat_map(|row| row.tags.iter().map(|tag| (&**tag, row.id))).collect();
+    let tags: Vec<(&str, TaskId)> = rows
+        .iter()
+        .flat_map(|row| row.tags.iter().map(|tag| (&**tag, row.id)))
+        .collect();
     let write = |(tag, id): &(&str, TaskId), values: &mut Vec<Value>| {
         values.extend([Value::from(*tag), Value::from(id.as_bytes())]);
     };

@@ -44,7 +44,9 @@ fn node(sql: Sql) -> Option<&'static str> {
         Sql::MarkDead => {
             "UPDATE ax_node SET state = 2 WHERE id = ? AND state IN (0, 1) AND beat = ? AND lease_until < {now}"
         }
-        Sql::BuryNode => "UPDATE ax_node SET state = 2 WHERE id = ? AND state IN (0, 1) AND beat = ?",
+        Sql::BuryNode => {
+            "UPDATE ax_node SET state = 2 WHERE id = ? AND state IN (0, 1) AND beat = ?"
+        }
         Sql::SetNodeState => {
             "UPDATE ax_node SET state = ?1 WHERE id = ?2 AND state IN (0, 1) AND state < ?1"
         }

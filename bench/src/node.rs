@@ -1,0 +1,51 @@
+//! The replayed job, and a worker process that runs it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ax_sdk::prelude::*;
+use ax_sdk::{Ax, State};
+
+use crate::NodeArguments;
+use crate::ledger::{Ledger, Start};
+
+/// Notes how late it starts.
+#[ax_job(name = "bench.arrival")]
+async fn arrival(due_us: i64, ctx: JobContext, ledger: State<Arc<Ledger>>) -> JobResult<()> {
+    let start = Start {
+        fence: ctx.fence(),
+        late: wall_micros() - due_us,
+    };
+    ledger.start(ctx.task_id(), start)?;
+    Ok(())
+}
+
+/// Microseconds of the wall clock: the measure of what users see, not of anything that ax decides by.
+pub fn wall_micros() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Starts a node that runs the job and records into a ledger.
+pub async fn start(database: &str, ledger: Ledger) -> Result<Ax, ax_sdk::Error> {
+    let quick = |config: &mut ax_sdk::Config| {
+        config.lease = Duration::from_secs(4);
+        config.beat = Duration::from_secs(1);
+    };
+    Ax::builder(database)
+        .state(Arc::new(ledger))
+        .configure(quick)
+        .start()
+        .await
+}
+
+/// Runs until it is killed or its standard input ends.
+pub async fn run(arguments: NodeArguments) -> anyhow::Result<()> {
+    let ax = start(&arguments.database, Ledger::open(&arguments.ledger)?).await?;
+    let mut ended = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut tokio::io::stdin(), &mut ended).await?;
+    ax.shutdown().await;
+    Ok(())
+}
