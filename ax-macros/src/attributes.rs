@@ -15,6 +15,7 @@ const OPTIONS: Vocabulary = Vocabulary {
         "name", "aliases", "retries", "backoff", "timeout", "priority", "on_lost", "handle",
         "crate",
     ],
+    unlisted: &[],
     repeated: &[],
     elsewhere: &[
         (crate::schedule::ONLY_THERE, "#[ax_schedule(…)]"),
@@ -72,10 +73,10 @@ impl JobOptions {
         match setting.name.to_string().as_str() {
             "name" => self.name = Some(setting.checked("order.close", JobName::new)?),
             "aliases" => self.aliases = aliases(setting)?,
-            "retries" => self.retries = Some(setting.number(MOST_RETRIES)?),
+            "retries" => self.retries = Some(setting.number(MOST_RETRIES, 3)?),
             "backoff" => self.backoff = Some(backoff(setting)?),
             "timeout" => self.timeout_ms = Some(timeout(setting)?),
-            "priority" => self.priority = u8::try_from(setting.number(9)?).unwrap_or_default(),
+            "priority" => self.priority = u8::try_from(setting.number(9, 5)?).unwrap_or_default(),
             "on_lost" => self.on_lost = on_lost(setting)?,
             "handle" => self.handle = Some(handle(setting)?),
             _ => self.sdk = sdk_path(setting)?,
@@ -109,8 +110,7 @@ fn backoff(setting: &Setting) -> syn::Result<String> {
 
 fn timeout(setting: &Setting) -> syn::Result<u64> {
     match setting.millis("30s")? {
-        0 => Err(setting
-            .error("`timeout`: no attempt can end in no time; leave the option out for no limit")),
+        0 => Err(setting.error("no attempt can end in no time; leave `timeout` out for no limit")),
         millis => Ok(millis),
     }
 }

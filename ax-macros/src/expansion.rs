@@ -6,10 +6,9 @@
 //! start with `__ax`.
 
 use ax_core::OnLost;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
 use syn::{Attribute, Ident, ReturnType, Visibility};
 
 use crate::attributes::JobOptions;
@@ -81,6 +80,8 @@ fn check_ticks(schedules: &Schedules, parameters: &[Parameter], faults: &mut Fau
 struct Job {
     function: Ident,
     is_async: bool,
+    /// Calling it is no news to its author.
+    deprecated: bool,
     visibility: Visibility,
     cfgs: Vec<Attribute>,
     docs: Vec<Attribute>,
@@ -111,6 +112,10 @@ impl Job {
         Self {
             function: ident.clone(),
             is_async: function.signature.asyncness.is_some(),
+            deprecated: function
+                .attributes
+                .iter()
+                .any(|attribute| is_named(attribute, "deprecated")),
             visibility: function.visibility.clone(),
             cfgs: function
                 .attributes
@@ -251,19 +256,20 @@ impl Job {
             };
         };
         let function = quiet(&self.function);
+        let deprecated = self.deprecated.then(|| quote!(#[allow(deprecated)]));
         let wait = self.is_async.then(|| quote!(.await));
-        let returns = spanned_as(&self.returns, &quote!(#sdk::JobReturn));
-        let give = quote!(#returns::into_json(#function(#(#values),*)#wait));
+        let into_json = member(&self.returns, &quote!(#sdk::JobReturn), "into_json");
+        let give = quote!(#into_json(#function(#(#values),*)#wait));
         let future = quote_spanned!(self.function.span()=> ::std::boxed::Box::pin(async move { #read #give }));
         if self.is_async {
             (
-                quote!(fn __ax_run(#call: #sdk::JobCall) -> #sdk::HandlerFuture { #future }),
+                quote!(#deprecated fn __ax_run(#call: #sdk::JobCall) -> #sdk::HandlerFuture { #future }),
                 format_ident!("Async"),
             )
         } else {
             let result = quote!(#sdk::JobResult<::std::string::String>);
             (
-                quote!(fn __ax_run(#call: #sdk::JobCall) -> #result { #read #give }),
+                quote!(#deprecated fn __ax_run(#call: #sdk::JobCall) -> #result { #read #give }),
                 format_ident!("Blocking"),
             )
         }
@@ -278,8 +284,8 @@ impl Job {
             .iter()
             .filter(|parameter| matches!(parameter.source, Source::Injected))
             .map(|parameter| {
-                let from_job = spanned_as(&parameter.ty, &quote!(#sdk::FromJob));
-                quote!(#from_job::check(#states)?;)
+                let check = member(&parameter.ty, &quote!(#sdk::FromJob), "check");
+                quote!(#check(#states)?;)
             });
         quote! {
             fn __ax_check(#states: &#sdk::States) -> ::core::result::Result<(), ::std::string::String> {
@@ -305,15 +311,18 @@ impl Job {
                 continue;
             };
             let key = field.names.first();
-            let argument = spanned_as(ty, &quote!(#sdk::Argument));
+            let write = member(ty, &quote!(#sdk::Argument), "write");
             inputs.push(quote!(#ident: #ty));
-            writes.push(quote!(let #arguments = #argument::write(&#ident, #key, #arguments);));
+            writes.push(quote!(let #arguments = #write(&#ident, #key, #arguments);));
         }
-        let returns = spanned_as(&self.returns, &quote!(#sdk::JobReturn));
+        let (first, last) = ends(&self.returns);
+        let output = member(&self.returns, &quote!(#sdk::JobReturn), "Output");
+        let submission = placed(&quote!(#sdk::Submission), first);
+        let submission = quote_spanned!(last=> #submission<#output>);
         let doc = format!("A task of the job `{name}`; it does nothing until it is submitted.");
         quote! {
             #[doc = #doc]
-            #visibility fn task(#(#inputs),*) -> #sdk::Submission<#returns::Output> {
+            #visibility fn task(#(#inputs),*) -> #submission {
                 let #arguments = #sdk::ArgumentsWriter::new();
                 #(#writes)*
                 #sdk::JobDef::submission(&Self::JOB, #arguments)
@@ -349,25 +358,51 @@ fn taken(parameter: &Parameter, sdk: &TokenStream) -> TokenStream {
     let arguments = Ident::new("arguments", Span::mixed_site());
     let ty = &parameter.ty;
     let Source::Payload(Field { names, absent }) = &parameter.source else {
-        let from_job = spanned_as(ty, &quote!(#sdk::FromJob));
-        return quote!(#from_job::from_job(&#call));
+        let from_job = member(ty, &quote!(#sdk::FromJob), "from_job");
+        return quote!(#from_job(&#call));
     };
-    let argument = spanned_as(ty, &quote!(#sdk::Argument));
-    let names = quote!(&[#(#names),*]);
-    match absent {
-        Absent::Refused => quote!(#argument::read(&#arguments, #names)),
-        Absent::Default => {
-            let default = quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default);
-            quote!(#argument::read_or(&#arguments, #names, #default))
+    let argument = quote!(#sdk::Argument);
+    let names = quote!(&#arguments, &[#(#names),*]);
+    let value = match absent {
+        Absent::Refused => {
+            let read = member(ty, &argument, "read");
+            return quote!(#read(#names));
         }
-        Absent::Value(value) => quote!(#argument::read_or(&#arguments, #names, || #value)),
-    }
+        Absent::Default => {
+            let default = member(ty, &quote!(::core::default::Default), "default");
+            quote!(#default())
+        }
+        Absent::Value(value) => quote!(#value),
+    };
+    let read_or = member(ty, &argument, "read_or");
+    quote!(#read_or(#names, || #value))
 }
 
-/// `<ty as role>`, at the place of the type.
-fn spanned_as(ty: &impl ToTokens, role: &TokenStream) -> TokenStream {
-    let span = ty.span();
-    quote_spanned!(span=> <#ty as #role>)
+/// `<ty as role>::name`, spread over the place of the type: whatever part of it a type error underlines, it is the type.
+fn member(ty: &impl ToTokens, role: &TokenStream, name: &str) -> TokenStream {
+    let (first, last) = ends(ty);
+    let (role, name) = (placed(role, last), Ident::new(name, last));
+    let open = quote_spanned!(first=> <);
+    quote_spanned!(last=> #open #ty as #role>::#name)
+}
+
+/// The places of the first and the last token.
+fn ends(tokens: &impl ToTokens) -> (Span, Span) {
+    let spans = tokens
+        .to_token_stream()
+        .into_iter()
+        .map(|token| token.span());
+    let first = spans.clone().next().unwrap_or_else(Span::call_site);
+    (first, spans.last().unwrap_or(first))
+}
+
+/// The same tokens at another place.
+fn placed(tokens: &TokenStream, span: Span) -> TokenStream {
+    let at = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    tokens.clone().into_iter().map(at).collect()
 }
 
 /// The name at its place, but as ours: lints of the user's crate do not look at it.

@@ -25,6 +25,11 @@ impl Faults {
         result.map_err(|error| self.0.push(error)).ok()
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// One `compile_error!` per error; nothing when there is none.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0

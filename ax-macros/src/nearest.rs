@@ -1,16 +1,17 @@
 //! The word a person may have meant.
 
-/// The candidate closest to `word`, when it is close enough to be a slip of the pen.
+/// The candidate closest to `word`, when it is close enough to be a slip of the pen, or begins with it.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let word = word.to_lowercase().replace('-', "_");
     let allowed = word.chars().count() / 3 + 1;
+    let beginning = |candidate: &str| word.len() > 2 && candidate.starts_with(&word);
     candidates
         .into_iter()
         .map(|candidate| (distance(&word, candidate), candidate))
-        .filter(|(distance, _)| *distance <= allowed.min(3))
+        .filter(|(distance, candidate)| *distance <= allowed.min(3) || beginning(candidate))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -63,6 +64,7 @@ mod tests {
         assert_eq!(nearest("retires", words), Some("retries"));
         assert_eq!(nearest("time_out", words), Some("timeout"));
         assert_eq!(nearest("Fixed-Delay", words), Some("fixed_delay"));
+        assert_eq!(nearest("fixed", words), Some("fixed_delay"));
         assert_eq!(nearest("colour", words), None);
     }
 }

@@ -36,9 +36,8 @@ const OPTIONS: Vocabulary = Vocabulary {
         "misfire",
         "overlap",
         "name",
-        "event",
-        "at",
     ],
+    unlisted: &["event", "at"],
     repeated: &[],
     elsewhere: &[(
         &[
@@ -98,7 +97,10 @@ impl Schedules {
             .filter(|attribute| is_named(attribute, "ax_schedule"))
         {
             if let Some(tokens) = faults.keep(arguments_of(attribute)) {
-                let settings = OPTIONS.read(tokens, faults);
+                let (known, settings) = (faults.count(), OPTIONS.read(tokens, faults));
+                if settings.is_empty() && faults.count() > known {
+                    continue;
+                }
                 schedules.add(attribute, &settings, faults);
             }
         }
@@ -217,12 +219,12 @@ fn cron(text: &Setting, zone: Option<&Setting>, faults: &mut Faults) -> Option<(
         Ok(_) => {
             faults.at(
                 text.span(),
-                "`cron`: this text names no instant that ever comes; check day, month and year",
+                "this can never fire: no date fits; check day, month and year",
             );
             None
         }
         Err(error) => {
-            faults.at(text.span(), format!("`cron`: {error}"));
+            faults.at(text.span(), error);
             None
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Vocabulary {
     pub(crate) attribute: &'static str,
     /// Its options.
     pub(crate) options: &'static [&'static str],
+    /// Options that are read so that they can be refused in words of their own.
+    pub(crate) unlisted: &'static [&'static str],
     /// Options that may stand more than once.
     pub(crate) repeated: &'static [&'static str],
     /// Options that stand elsewhere, with the place.
@@ -63,7 +65,8 @@ impl Vocabulary {
         let mut settings: Vec<Setting> = Vec::new();
         for setting in faults.keep(parsed).into_iter().flatten() {
             let name = setting.name.to_string();
-            if !self.options.contains(&name.as_str()) {
+            let known = [self.options, self.unlisted].concat();
+            if !known.contains(&name.as_str()) {
                 faults.on(&setting.name, self.unknown(&name));
             } else if settings.iter().any(|known| known.name == name)
                 && !self.repeated.contains(&name.as_str())
@@ -149,11 +152,11 @@ impl Setting {
     }
 
     /// A whole number up to `largest`.
-    pub(crate) fn number(&self, largest: u32) -> syn::Result<u32> {
+    pub(crate) fn number(&self, largest: u32, example: u32) -> syn::Result<u32> {
         let wrong = || {
+            let name = &self.name;
             self.error(format!(
-                "`{0}` takes a whole number from 0 to {largest}: `{0} = 3`",
-                self.name
+                "`{name}` takes a whole number from 0 to {largest}, without quotes: `{name} = {example}`"
             ))
         };
         let Some(Expr::Lit(ExprLit {
@@ -165,25 +168,18 @@ impl Setting {
         };
         let value: u32 = number.base10_parse().map_err(|_| wrong())?;
         if value > largest || !number.suffix().is_empty() {
-            Err(wrong())
-        } else {
-            Ok(value)
+            return Err(wrong());
         }
+        Ok(value)
     }
 
     /// A duration in quotes, in milliseconds.
     pub(crate) fn millis(&self, example: &str) -> syn::Result<u64> {
-        let text = self.text(example)?;
-        let duration = ax_core::parse_duration(&text.value()).map_err(|error| {
-            self.error(format!(
-                "`{}`: {error} (for example \"{example}\")",
-                self.name
-            ))
-        })?;
+        let text = self.text(example)?.value();
+        let duration = ax_core::parse_duration(&text).map_err(|error| self.error(error))?;
         u64::try_from(duration.as_millis()).map_err(|_| {
             self.error(format!(
-                "`{}` is longer than any schedule (for example \"{example}\")",
-                self.name
+                "this is longer than any wait; write a duration like \"{example}\""
             ))
         })
     }
@@ -195,9 +191,10 @@ impl Setting {
         parse: impl Fn(&str) -> Result<T, ax_core::Error>,
     ) -> syn::Result<String> {
         let text = self.text(example)?.value();
-        parse(&text)
-            .map(|_| text)
-            .map_err(|error| self.error(format!("`{}`: {error}", self.name)))
+        match parse(&text) {
+            Ok(_) => Ok(text),
+            Err(error) => Err(self.error(error)),
+        }
     }
 
     /// One of some words, possibly with a number in parentheses behind it.
@@ -209,10 +206,10 @@ impl Setting {
         let text = self
             .text(words.first().copied().unwrap_or_default())?
             .value();
-        let hint = hint_of_policy(&text, words);
-        parse(&text)
-            .map(|_| text.clone())
-            .map_err(|error| self.error(format!("`{}`: {error}{hint}", self.name)))
+        match parse(&text) {
+            Ok(_) => Ok(text),
+            Err(error) => Err(self.error(format!("{error}{}", hint_of_policy(&text, words)))),
+        }
     }
 }
 

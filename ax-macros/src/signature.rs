@@ -85,6 +85,7 @@ pub(crate) enum Absent {
 const OPTIONS: Vocabulary = Vocabulary {
     attribute: "#[ax]",
     options: &["inject", "rename", "alias", "default"],
+    unlisted: &[],
     repeated: &["alias"],
     elsewhere: &[],
 };
@@ -230,8 +231,10 @@ fn source(ty: &Type, marks: &[Setting], ident: Option<&Ident>, faults: &mut Faul
 
 /// `JobContext` and `State<…>`, by the last part of the path.
 fn is_known_injection(ty: &Type) -> bool {
-    let Type::Path(path) = bare(ty) else {
-        return false;
+    let path = match bare(ty) {
+        Type::Reference(reference) => return is_known_injection(&reference.elem),
+        Type::Path(path) => path,
+        _ => return false,
     };
     path.path
         .segments
@@ -277,13 +280,16 @@ fn check_type(ty: &Type, source: &Source, faults: &mut Faults) -> bool {
             "a job cannot be generic, and `impl Trait` is: write the type that travels in the payload".to_owned()
         }
         (other, Source::Payload(_)) if borrows(other.to_token_stream()) => {
-            format!("a stored payload lends nothing: `{}` borrows; write an owned type", plain(other))
+            format!("{STORED}, and `{}` does: write an owned type", plain(other))
         }
         _ => return true,
     };
     faults.on(ty, text);
     false
 }
+
+const STORED: &str =
+    "the payload is read back from the database, so a job cannot borrow from its caller";
 
 fn owned_advice(borrowed: &Type) -> String {
     let owned = match borrowed {
@@ -292,7 +298,7 @@ fn owned_advice(borrowed: &Type) -> String {
         Type::Slice(slice) => format!("Vec<{}>", plain(&slice.elem)),
         other => plain(other),
     };
-    format!("a stored payload lends nothing: write `{owned}` instead of a reference")
+    format!("{STORED}: write `{owned}`")
 }
 
 /// Type text as people write it.

@@ -1,0 +1,20 @@
+use ax_sdk::prelude::*;
+
+struct Closed;
+
+#[ax_job]
+async fn bare_value() -> u64 {
+    7
+}
+
+#[ax_job]
+async fn no_json() -> JobResult<Closed> {
+    Ok(Closed)
+}
+
+#[ax_job]
+async fn no_error() -> Result<u64, Closed> {
+    Err(Closed)
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use ax_sdk::prelude::*;
+
+#[ax_schedule(every = "10s")]
+async fn close_order() -> JobResult<()> {
+    Ok(())
+}
+
+fn main() {}
