@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use ax_core::{Error, NodeId};
 
-use crate::config::Ownership;
+use crate::config::{Config, Ownership};
 use crate::node::Node;
-use crate::observer::{LeaseByDatabase, MonotonicMs, Observer, OwnLease, PeerBeat};
+use crate::observer::{LeaseByDatabase, MonotonicMs, Observer, ObserverRule, OwnLease, PeerBeat};
 use crate::service::Stop;
 use crate::shard::ShardSet;
 use crate::store::{NodeState, Peer, PeersReply};
@@ -55,7 +55,7 @@ pub async fn run(cluster: Arc<Cluster>, stop: Stop) {
     let config = &cluster.node.config;
     let mut watch = Watch {
         cluster: &cluster,
-        observer: Observer::new(config.lease, config.beat),
+        observer: observer(config),
         recovered: HashSet::new(),
         owed: Owed::Nothing,
     };
@@ -162,7 +162,7 @@ impl Watch<'_> {
         .await?;
         node.rejoin(joined.identity);
         joined.tell(node);
-        self.observer = Observer::new(node.config.lease, node.config.beat);
+        self.observer = observer(&node.config);
         self.owed = Owed::AtOnce;
         membership.joined_again();
         trigger.shards_changed();
@@ -315,6 +315,11 @@ enum Settled {
 enum Changed {
     Yes,
     No,
+}
+
+fn observer(config: &Config) -> Observer {
+    let usual = || ObserverRule::new(config.lease, config.beat);
+    Observer::with_rule(config.observer.unwrap_or_else(usual))
 }
 
 fn is_present(peer: &Peer) -> bool {

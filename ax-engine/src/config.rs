@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use ax_core::{Error, ErrorKind, Limits, Namespace};
 
+use crate::observer::ObserverRule;
+
 /// Which parts of the work a node does; both by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Roles {
@@ -57,6 +59,8 @@ pub struct Config {
     pub lease: Duration,
     /// Time between heartbeats, looks at the other nodes, and reconciling (5 s).
     pub beat: Duration,
+    /// The spans by which other nodes are judged; nothing derives them from `lease` and `beat`.
+    pub observer: Option<ObserverRule>,
     /// Timeout of a handler that has none of its own (300 s).
     pub timeout: Duration,
     /// How long a handler may go on after the signal of its timeout (5 s).
@@ -98,6 +102,7 @@ impl Default for Config {
             watch: Duration::from_millis(500),
             lease: Duration::from_secs(15),
             beat: Duration::from_secs(5),
+            observer: None,
             timeout: Duration::from_secs(300),
             grace: Duration::from_secs(5),
             shutdown: Duration::from_secs(30),
