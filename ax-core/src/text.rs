@@ -15,6 +15,8 @@ pub struct Limits {
     /// The largest result in bytes; 1 MiB unless stated.
     pub output_bytes: usize,
     /// The deepest nesting of arrays and objects in a payload or result; 128 unless stated.
+    ///
+    /// `serde_json` reads at most 127 levels into a value of a type (a raw value may be deeper).
     pub depth: usize,
     /// The longest error text that is kept, in bytes; 64 KiB unless stated.
     pub error_bytes: usize,

@@ -1,4 +1,6 @@
 //! A time zone as spans of constant offset. In: a range of UTC seconds. Out: the spans that cover it.
+//!
+//! The zone data of `chrono-tz` name clock changes up to the year 2100; from then on each zone keeps its last offset.
 
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
