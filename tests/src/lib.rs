@@ -1,4 +1,7 @@
 //! Test harness of ax: what the suites in `tests/` stand on.
 
+pub mod databases;
+pub mod kill;
 pub mod model;
+pub mod sim;
 pub mod tidy;
