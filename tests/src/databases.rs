@@ -1,0 +1,216 @@
+//! Fresh databases for tests: an own SQLite file or an own PostgreSQL database each, gone when the test ends.
+//!
+//! PostgreSQL is looked for at `AX_TEST_POSTGRES_URL`, else at 127.0.0.1:5432. Where none answers a test says so and ends,
+//! unless `AX_REQUIRE_DATABASES=1`: then it fails.
+
+use std::process;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ax_engine::clock::host_now;
+use ax_engine::db::{self, Database, OpenOptions, Source};
+use ax_engine::store::Store;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
+
+/// A kind of database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file in a temporary folder.
+    Sqlite,
+    /// One connection's memory.
+    SqliteMemory,
+    /// A database of its own on a server.
+    Postgres,
+}
+
+/// A database of one test.
+#[derive(Debug)]
+pub struct TestDatabase {
+    kind: Kind,
+    url: String,
+    _folder: Option<tempfile::TempDir>,
+    dropped: Option<Doomed>,
+}
+
+/// A database that is dropped at the end.
+#[derive(Debug)]
+struct Doomed {
+    admin: PgConnectOptions,
+    name: String,
+}
+
+/// An empty database; `None` when its server is not there and need not be.
+pub async fn fresh(kind: Kind) -> Option<TestDatabase> {
+    match kind {
+        Kind::Sqlite => {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let url = format!("sqlite://{}", folder.path().join("ax.db").display());
+            Some(TestDatabase { kind, url, _folder: Some(folder), dropped: None })
+        }
+        Kind::SqliteMemory => {
+            Some(TestDatabase { kind, url: "sqlite::memory:".to_owned(), _folder: None, dropped: None })
+        }
+        Kind::Postgres => fresh_postgres().await,
+    }
+}
+
+impl TestDatabase {
+    /// Its kind.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Connections to it, as one more process has them. In memory: another, empty database.
+    pub async fn open(&self) -> Arc<dyn Database> {
+        db::open(Source::from(self.url()), OpenOptions::new(host_now)).await.expect("the fresh database opens")
+    }
+
+    /// A store over connections of its own, migrated.
+    pub async fn store(&self) -> Store {
+        let store = Store::new(self.open().await);
+        store.migrate().await.expect("the fresh database migrates");
+        store
+    }
+
+    /// Runs a statement outside ax.
+    pub async fn run(&self, sql: &str) -> u64 {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self.kind {
+            Kind::Postgres => {
+                let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
+                sqlx::query(sql).execute(&mut conn).await.expect("the statement runs").rows_affected()
+            }
+            Kind::Sqlite | Kind::SqliteMemory => {
+                let mut conn = sqlx::SqliteConnection::connect(&self.url).await.expect("a connection");
+                sqlx::query(sql).execute(&mut conn).await.expect("the statement runs").rows_affected()
+            }
+        }
+    }
+
+    /// Reads one number outside ax.
+    pub async fn number(&self, sql: &str) -> i64 {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self.kind {
+            Kind::Postgres => {
+                let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
+                sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("a number")
+            }
+            Kind::Sqlite | Kind::SqliteMemory => {
+                let mut conn = sqlx::SqliteConnection::connect(&self.url).await.expect("a connection");
+                sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("a number")
+            }
+        }
+    }
+}
+
+/// Where the server for tests is.
+pub fn postgres_server() -> PgConnectOptions {
+    let url = std::env::var("AX_TEST_POSTGRES_URL");
+    let url = url.unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/postgres".to_owned());
+    PgConnectOptions::from_str(&url).expect("AX_TEST_POSTGRES_URL is a URL of PostgreSQL").disable_statement_logging()
+}
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+async fn fresh_postgres() -> Option<TestDatabase> {
+    let admin = postgres_server();
+    let connecting = tokio::time::timeout(Duration::from_secs(5), admin.connect());
+    let mut conn = match connecting.await {
+        Ok(Ok(conn)) => conn,
+        failed => {
+            let reason = failed.map(|found| found.err());
+            let required = std::env::var("AX_REQUIRE_DATABASES").is_ok_and(|value| value == "1");
+            assert!(!required, "PostgreSQL for tests does not answer: {reason:?}");
+            eprintln!("SKIPPED: PostgreSQL for tests does not answer ({reason:?}); set AX_TEST_POSTGRES_URL");
+            return None;
+        }
+    };
+    drop_leftovers(&mut conn).await;
+    let name = format!("ax_test_{}_{}_{}", seconds(), process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    create(&mut conn, &name).await;
+    let url = admin.clone().database(&name).to_url_lossy().to_string();
+    Some(TestDatabase { kind: Kind::Postgres, url, _folder: None, dropped: Some(Doomed { admin, name }) })
+}
+
+async fn create(conn: &mut PgConnection, name: &str) {
+    // Two at once may find the template in use; one of them then tries again.
+    for _ in 0..50 {
+        let created = sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"))).execute(&mut *conn);
+        match created.await {
+            Ok(_) => return,
+            Err(error) => {
+                let code = error.as_database_error().and_then(|found| found.code()).unwrap_or_default().into_owned();
+                assert_eq!(code, "55006", "the database {name} cannot be made: {error}");
+            }
+        }
+    }
+    panic!("the template of databases stays in use");
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Drops what test runs of more than two hours ago, killed before their end, have left; once per process.
+async fn drop_leftovers(conn: &mut PgConnection) {
+    if NUMBER.load(Ordering::Relaxed) > 0 {
+        return;
+    }
+    let names: Vec<String> = sqlx::query_scalar("SELECT datname::text FROM pg_database WHERE datname LIKE 'ax\\_test\\_%'")
+        .fetch_all(&mut *conn)
+        .await
+        .unwrap_or_default();
+    for name in names {
+        let made = name.split('_').nth(2).and_then(|made| made.parse::<u64>().ok());
+        if made.is_some_and(|made| made + 7_200 < seconds()) {
+            // Another run may be doing the same.
+            let _ = sqlx::query(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))).execute(&mut *conn).await;
+        }
+    }
+}
+
+impl Drop for Doomed {
+    fn drop(&mut self) {
+        let (admin, name) = (self.admin.clone(), self.name.clone());
+        // Dropping runs on a thread of its own, because the test's runtime cannot be waited for here.
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                if let Ok(mut conn) = admin.connect().await {
+                    let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+                    let _ = sqlx::query(AssertSqlSafe(sql)).execute(&mut conn).await;
+                }
+            });
+        });
+        let _ = dropping.join();
+    }
+}
+
+/// Makes of each case, an `async fn(&TestDatabase)`, one test per database: `sqlite::case` and `postgres::case`.
+#[macro_export]
+macro_rules! store_cases {
+    ($($case:ident),* $(,)?) => {
+        $crate::store_cases!(@each sqlite Sqlite; $($case),*);
+        $crate::store_cases!(@each postgres Postgres; $($case),*);
+    };
+    (@each $module:ident $kind:ident; $($case:ident),*) => {
+        mod $module {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    if let Some(database) = $crate::databases::fresh($crate::databases::Kind::$kind).await {
+                        super::$case(&database).await;
+                    }
+                }
+            )*
+        }
+    };
+}

@@ -1,0 +1,12 @@
+//! The store's conformance suite: one case per promise of a verb, the same for every database.
+//!
+//! A case is an `async fn(&TestDatabase)`; `store_cases!` makes a test per database of it.
+
+#[path = "store/road.rs"]
+mod road;
+#[path = "store/rows.rs"]
+mod rows;
+#[path = "store/unique.rs"]
+mod unique;
+#[path = "store/world.rs"]
+mod world;
