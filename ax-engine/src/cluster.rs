@@ -192,6 +192,7 @@ impl Watch<'_> {
                 peer.state = NodeState::Dead;
                 self.owed = Owed::AtOnce;
                 self.recovered.insert(peer.node);
+                self.cluster.witness.bury(peer.node);
             }
         }
         self.notice(nodes);
@@ -285,6 +286,7 @@ impl Watch<'_> {
         }
         if self.own(owned) == Changed::Yes {
             trigger.shards_changed();
+            membership.shards_moved();
         }
         Ok(if change.take.difference(&owned).is_empty() {
             Settled::Fully

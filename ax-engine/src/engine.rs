@@ -307,7 +307,7 @@ impl Rooms {
         let cluster = Arc::new(Cluster {
             node: self.node.clone(),
             trigger: self.trigger.clone(),
-            membership,
+            membership: membership.clone(),
             witness: witness.clone(),
         });
         services.start("cluster", move |stop| cluster::run(cluster.clone(), stop));
@@ -322,6 +322,7 @@ impl Rooms {
         let scheduler = Arc::new(Scheduler {
             node: self.node.clone(),
             trigger: self.trigger.clone(),
+            membership,
         });
         services.start("schedule", move |stop| {
             schedule::run(scheduler.clone(), stop)

@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use ax_core::{Error, TaskId, Timestamp};
 
+use crate::cluster::Membership;
 use crate::config::Config;
 use crate::node::Node;
 use crate::service::Stop;
 use crate::shard::shard_of;
-use crate::store::{Fire, Fired, ScheduleRow, ScheduleState};
+use crate::store::{Fire, Fired, ScheduleRow, ScheduleState, TickOutcome};
 use crate::trigger::TriggerHandle;
 use decide::{Case, Firing, Former, Step};
 use fire::CatchUps;
@@ -42,6 +43,8 @@ pub struct Scheduler {
     pub node: Arc<Node>,
     /// Who takes the tasks.
     pub trigger: TriggerHandle,
+    /// Who tells that shards came here.
+    pub membership: Arc<Membership>,
 }
 
 /// Fires ticks until told to stop.
@@ -59,6 +62,7 @@ pub async fn run(scheduler: Arc<Scheduler>, stop: Stop) {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
+            () = scheduler.membership.moved() => {}
             () = node.world.clock.sleep(pause) => {}
         }
     }
@@ -209,8 +213,14 @@ fn fired(scheduler: &Scheduler, fire: &Fire) {
     if let Some(task) = &fire.row {
         scheduler.trigger.offer_new(task);
     }
-    if let Some(left_out) = &fire.skipped {
-        tracing::info!(schedule = %fire.name, tick = %fire.at, dropped = left_out.dropped, "{}", left_out.reason);
+    let Some(left_out) = &fire.skipped else {
+        return;
+    };
+    // An overlap is the rule at work; a misfire is news.
+    if left_out.outcome == TickOutcome::Skipped {
+        tracing::debug!(schedule = %fire.name, tick = %fire.at, dropped = left_out.dropped, "{}", left_out.reason);
+    } else {
+        tracing::warn!(schedule = %fire.name, tick = %fire.at, dropped = left_out.dropped, "{}", left_out.reason);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the heartbeat and the cluster loop tell each other. They run on different threads, and neither waits for the other.
+//! What the heartbeat, the cluster loop and the schedules tell each other. None of them waits for another.
 //!
 //! The death of an identity goes through both: whoever learns of it says so, the heartbeat signals the handlers, and only
 //! then the cluster loop joins again. So no handler of the old identity is missed, and none of the new one is met.
@@ -25,6 +25,7 @@ pub struct Membership {
     stalled: AtomicBool,
     cluster: Notify,
     heart: Notify,
+    schedule: Notify,
 }
 
 impl Membership {
@@ -77,6 +78,16 @@ impl Membership {
     /// The cluster loop has a reason to look at once.
     pub fn wake_cluster(&self) {
         self.cluster.notify_one();
+    }
+
+    /// This node looks after other shards than before: other schedules are its own.
+    pub fn shards_moved(&self) {
+        self.schedule.notify_one();
+    }
+
+    /// Waits until this node looks after other shards than before.
+    pub async fn moved(&self) {
+        self.schedule.notified().await;
     }
 
     /// Waits for a reason to look at the cluster.
