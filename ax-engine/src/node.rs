@@ -14,7 +14,7 @@ use crate::lease::Lease;
 use crate::outcomes::Outcomes;
 use crate::random::Random;
 use crate::service::Pulse;
-use crate::shard::ShardSet;
+use crate::shard::{SHARDS, ShardSet};
 use crate::spawn::Spawn;
 use crate::store::{Peer, Store};
 
@@ -193,7 +193,8 @@ impl Node {
         *self.owned.write().unwrap_or_else(PoisonError::into_inner) = shards;
     }
 
-    /// A shard for a new task: one that this node owns, else its inbox, so that it is triggered here unannounced.
+    /// A shard for a new task: one that this node owns, else its inbox, so that it is triggered here unannounced. A node
+    /// that only submits looks at no shard, not even its inbox: any other will do.
     pub fn choose_shard(&self) -> i64 {
         let owned = self
             .owned
@@ -202,7 +203,10 @@ impl Node {
             .clone();
         match owned.list.get(self.world.random.below(owned.list.len())) {
             Some(shard) => i64::from(*shard),
-            None => self.identity().inbox,
+            None if self.config.roles.trigger || self.config.roles.execute => {
+                self.identity().inbox
+            }
+            None => self.world.random.below(usize::from(SHARDS)) as i64,
         }
     }
 
