@@ -177,10 +177,37 @@ fn offer_again(reporter: &Reporter, finished: &Finished) {
 mod tests {
     use super::*;
     use crate::job::JobKind;
-    use crate::store::Claimed;
+    use crate::store::{Born, Claimed, TaskRow};
+    use ax_core::{JobName, Namespace, NodeId, OnLost, Priority, TaskId, Token};
+
+    fn row(id: [u8; 16], token: [u8; 16]) -> TaskRow {
+        TaskRow {
+            id: TaskId::from_bytes(id),
+            namespace: Namespace::default(),
+            job: JobName::new("a").unwrap(),
+            payload: "{}".into(),
+            priority: Priority::default(),
+            ready_at: Timestamp::from_millis(0),
+            shard: 0,
+            deadline: Timestamp::MAX,
+            key: None,
+            tags: Vec::new(),
+            route_key: None,
+            max_retries: None,
+            timeout: None,
+            on_lost: OnLost::Retry,
+            created_at: Timestamp::from_millis(0),
+            tick: None,
+            trace: None,
+            born: Some(Born {
+                node: NodeId::from_bytes([9; 16]),
+                token: Token::from_bytes(token),
+            }),
+        }
+    }
 
     fn finished(id: u8, token: u8) -> Finished {
-        let claimed = claimed(TaskId::from_bytes([id; 16]), Token::from_bytes([token; 16]));
+        let claimed = Claimed::born(&row([id; 16], [token; 16])).unwrap();
         Finished {
             attempt: Arc::new(Attempt::new(Arc::new(claimed), JobKind::Async)),
             end: End::Succeeded {
