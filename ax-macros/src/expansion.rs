@@ -165,10 +165,11 @@ impl Job {
         quote! {
             #(#cfgs)*
             #docs
-            #[allow(non_camel_case_types)]
+            #[allow(non_camel_case_types, clippy::exhaustive_enums)]
             #visibility enum #handle {}
 
             #(#cfgs)*
+            #[allow(clippy::absolute_paths)]
             impl #handle {
                 #definition
                 #task
