@@ -58,6 +58,7 @@ pub async fn run(cluster: Arc<Cluster>, stop: Stop) {
         observer: observer(config),
         recovered: HashSet::new(),
         owed: Owed::Nothing,
+        contact: Contact::Good,
     };
     while !stop.is_cancelled() {
         let pause = watch.round().await;
@@ -77,6 +78,14 @@ struct Watch<'a> {
     /// Dead nodes whose work was taken back.
     recovered: HashSet<NodeId>,
     owed: Owed,
+    contact: Contact,
+}
+
+/// Whether the last look succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contact {
+    Good,
+    Lost,
 }
 
 /// Whether the work of dead nodes is still to be taken back.
@@ -101,10 +110,21 @@ impl Watch<'_> {
         let config = &self.cluster.node.config;
         let usual = LOOK.min(config.beat);
         match self.look().await {
-            Ok(Settled::Fully) => usual,
-            Ok(Settled::InPart) => ASK_AGAIN.min(usual),
+            Ok(settled) => {
+                self.contact = Contact::Good;
+                if settled == Settled::Fully {
+                    usual
+                } else {
+                    ASK_AGAIN.min(usual)
+                }
+            }
             Err(error) => {
-                tracing::warn!(%error, "the look at the cluster is tried again soon");
+                // Once per outage is news enough.
+                if std::mem::replace(&mut self.contact, Contact::Lost) == Contact::Good {
+                    tracing::warn!(%error, "the look at the cluster failed and is tried again soon");
+                } else {
+                    tracing::debug!(%error, "the look at the cluster failed again");
+                }
                 let share = 0.5 + self.cluster.node.world.random.fraction() / 2.0;
                 usual.mul_f64(share)
             }

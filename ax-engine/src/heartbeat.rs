@@ -202,7 +202,12 @@ impl<'a> Beating<'a> {
             Ok(None) if node.is_leaving() => {}
             Ok(None) => self.heart.membership.died(answer.node),
             Err(error) => {
-                tracing::warn!(%error, tries = self.failed + 1, "a heartbeat is sent again soon");
+                // Once per outage is news enough.
+                if self.failed == 0 {
+                    tracing::warn!(%error, "a heartbeat failed and is sent again soon");
+                } else {
+                    tracing::debug!(%error, tries = self.failed, "a heartbeat failed again");
+                }
                 self.retry_soon();
             }
         }

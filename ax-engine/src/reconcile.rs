@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ax_core::Error;
+use ax_core::{Error, ErrorKind};
 
 use crate::cluster::{adopt_inboxes, take_back};
 use crate::node::Node;
@@ -57,37 +57,40 @@ pub async fn run(reconciler: Arc<Reconciler>, stop: Stop) {
 }
 
 impl Reconciler {
+    /// One round. A database that is away ends it; the next round begins anew.
     async fn round(&self, next_full: &mut i64) {
-        let node = &self.node;
-        report(
-            "give back stray claims",
-            strays::give_back(node, &self.running).await.map(|_| ()),
-        );
-        if !node.config.roles.trigger || !node.looks_after(0) {
-            return;
+        if let Err(error) = self.reconcile(next_full).await {
+            tracing::warn!(%error, "reconciling goes on in the next round");
         }
-        report("expire overdue tasks", self.expire().await);
-        report(
+    }
+
+    async fn reconcile(&self, next_full: &mut i64) -> Result<(), Error> {
+        let node = &self.node;
+        go_on(
+            "give back stray claims",
+            strays::give_back(node, &self.running).await,
+        )?;
+        if !node.config.roles.trigger || !node.looks_after(0) {
+            return Ok(());
+        }
+        go_on("expire overdue tasks", self.expire().await)?;
+        go_on(
             "empty the inboxes of dead nodes",
-            adopt_inboxes(node, &self.trigger).await.map(|_| ()),
-        );
-        report("forget keys that are over", self.purge_keys().await);
+            adopt_inboxes(node, &self.trigger).await,
+        )?;
+        go_on("forget keys that are over", self.purge_keys().await)?;
         let now = node.micros();
         if now >= *next_full {
+            go_on(
+                "take back the work of dead nodes",
+                take_back(node, &self.trigger).await,
+            )?;
+            let forgotten = node.store.prune_nodes(node.now().minus(NODES_SHOWN)).await;
+            go_on("forget dead nodes", forgotten)?;
             *next_full =
                 now.saturating_add(i64::try_from(FULL_SCAN.as_micros()).unwrap_or(i64::MAX));
-            report(
-                "take back the work of dead nodes",
-                take_back(node, &self.trigger).await.map(|_| ()),
-            );
-            report(
-                "forget dead nodes",
-                node.store
-                    .prune_nodes(node.now().minus(NODES_SHOWN))
-                    .await
-                    .map(|_| ()),
-            );
         }
+        Ok(())
     }
 
     async fn expire(&self) -> Result<(), Error> {
@@ -112,8 +115,14 @@ impl Reconciler {
     }
 }
 
-fn report(what: &str, done: Result<(), Error>) {
-    if let Err(error) = done {
-        tracing::warn!(%error, "failed to {what}; it is tried again in the next round");
+/// A step that fails by itself must not keep the others from being done.
+fn go_on<T>(what: &str, done: Result<T, Error>) -> Result<(), Error> {
+    match done {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Unavailable => Err(error.context(what)),
+        Err(error) => {
+            tracing::warn!(%error, "failed to {what}; it is tried again in the next round");
+            Ok(())
+        }
     }
 }

@@ -47,17 +47,25 @@ pub struct Scheduler {
     pub membership: Arc<Membership>,
 }
 
+/// Whether the last look succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contact {
+    Good,
+    Lost,
+}
+
 /// Fires ticks until told to stop.
 pub async fn run(scheduler: Arc<Scheduler>, stop: Stop) {
     let node = &scheduler.node;
     if !node.config.roles.trigger {
         return stop.cancelled().await;
     }
+    let mut contact = Contact::Good;
     while !stop.is_cancelled() {
         let pause = if node.is_leaving() {
             node.config.poll_max
         } else {
-            round(&scheduler).await
+            round(&scheduler, &mut contact).await
         };
         tokio::select! {
             biased;
@@ -69,14 +77,20 @@ pub async fn run(scheduler: Arc<Scheduler>, stop: Stop) {
 }
 
 /// One round over the schedules whose ticks are near; says how long until the next one.
-async fn round(scheduler: &Scheduler) -> Duration {
+async fn round(scheduler: &Scheduler, contact: &mut Contact) -> Duration {
     let node = &scheduler.node;
     let window = node.config.poll_max;
     let until = node.now().plus(window);
     let (rows, live) = match near(node, until).await {
-        Ok(near) => near,
+        Ok(near) => {
+            *contact = Contact::Good;
+            near
+        }
         Err(error) => {
-            tracing::warn!(%error, "schedules are looked at again soon");
+            // Once per outage is news enough.
+            if std::mem::replace(contact, Contact::Lost) == Contact::Good {
+                tracing::warn!(%error, "the look at the schedules failed and is tried again soon");
+            }
             return AFTER_FAILURE.min(window);
         }
     };
