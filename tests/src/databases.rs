@@ -1,4 +1,4 @@
-//! Fresh databases for tests: an own SQLite file or an own PostgreSQL database each, gone when the test ends.
+//! Fresh databases for tests: an own SQLite file or an own PostgreSQL schema each, gone when the test ends.
 //!
 //! PostgreSQL is looked for at `AX_TEST_POSTGRES_URL`, else at 127.0.0.1:5432. Where none answers a test says so and ends,
 //! unless `AX_REQUIRE_DATABASES=1`: then it fails.
@@ -22,7 +22,7 @@ pub enum Kind {
     Sqlite,
     /// One connection's memory.
     SqliteMemory,
-    /// A database of its own on a server.
+    /// A schema of its own on a server.
     Postgres,
 }
 
@@ -32,10 +32,10 @@ pub struct TestDatabase {
     kind: Kind,
     url: String,
     _folder: Option<tempfile::TempDir>,
-    dropped: Option<Doomed>,
+    _doomed: Option<Doomed>,
 }
 
-/// A database that is dropped at the end.
+/// A schema that is dropped at the end.
 #[derive(Debug)]
 struct Doomed {
     admin: PgConnectOptions,
@@ -48,10 +48,10 @@ pub async fn fresh(kind: Kind) -> Option<TestDatabase> {
         Kind::Sqlite => {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let url = format!("sqlite://{}", folder.path().join("ax.db").display());
-            Some(TestDatabase { kind, url, _folder: Some(folder), dropped: None })
+            Some(TestDatabase { kind, url, _folder: Some(folder), _doomed: None })
         }
         Kind::SqliteMemory => {
-            Some(TestDatabase { kind, url: "sqlite::memory:".to_owned(), _folder: None, dropped: None })
+            Some(TestDatabase { kind, url: "sqlite::memory:".to_owned(), _folder: None, _doomed: None })
         }
         Kind::Postgres => fresh_postgres().await,
     }
@@ -118,61 +118,63 @@ pub fn postgres_server() -> PgConnectOptions {
     PgConnectOptions::from_str(&url).expect("AX_TEST_POSTGRES_URL is a URL of PostgreSQL").disable_statement_logging()
 }
 
+/// The database that holds the schemas of all tests; made once, and empty between tests.
+const SHARED: &str = "ax_test";
+
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
+/// A schema of its own: making and dropping a whole database takes a checkpoint each.
 async fn fresh_postgres() -> Option<TestDatabase> {
-    let admin = postgres_server();
-    let connecting = tokio::time::timeout(Duration::from_secs(5), admin.connect());
-    let mut conn = match connecting.await {
-        Ok(Ok(conn)) => conn,
-        failed => {
-            let reason = failed.map(|found| found.err());
-            let required = std::env::var("AX_REQUIRE_DATABASES").is_ok_and(|value| value == "1");
-            assert!(!required, "PostgreSQL for tests does not answer: {reason:?}");
-            eprintln!("SKIPPED: PostgreSQL for tests does not answer ({reason:?}); set AX_TEST_POSTGRES_URL");
-            return None;
-        }
-    };
-    drop_leftovers(&mut conn).await;
-    let name = format!("ax_test_{}_{}_{}", seconds(), process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    create(&mut conn, &name).await;
-    let url = admin.clone().database(&name).to_url_lossy().to_string();
-    Some(TestDatabase { kind: Kind::Postgres, url, _folder: None, dropped: Some(Doomed { admin, name }) })
+    let mut conn = connect_postgres().await?;
+    let first = NUMBER.fetch_add(1, Ordering::Relaxed);
+    if first == 0 {
+        drop_leftovers(&mut conn).await;
+    }
+    let name = format!("ax_test_{}_{}_{first}", seconds(), process::id());
+    sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut conn).await.expect("a schema of its own");
+    let admin = postgres_server().database(SHARED);
+    let mut url = admin.to_url_lossy();
+    url.query_pairs_mut().append_pair("options", &format!("-c search_path={name}"));
+    let url = url.to_string();
+    Some(TestDatabase { kind: Kind::Postgres, url, _folder: None, _doomed: Some(Doomed { admin, name }) })
 }
 
-async fn create(conn: &mut PgConnection, name: &str) {
-    // Two at once may find the template in use; one of them then tries again.
-    for _ in 0..50 {
-        let created = sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"))).execute(&mut *conn);
-        match created.await {
-            Ok(_) => return,
-            Err(error) => {
-                let code = error.as_database_error().and_then(|found| found.code()).unwrap_or_default().into_owned();
-                assert_eq!(code, "55006", "the database {name} cannot be made: {error}");
+/// A connection to the shared database, which is made if need be.
+async fn connect_postgres() -> Option<PgConnection> {
+    let server = postgres_server();
+    let shared = server.clone().database(SHARED);
+    for options in [&shared, &server] {
+        let reason = match tokio::time::timeout(Duration::from_secs(5), options.connect()).await {
+            Ok(Ok(conn)) if options.get_database() == Some(SHARED) => return Some(conn),
+            Ok(Ok(mut conn)) => {
+                // Another test may be making it too; then this one only has to connect.
+                let _ = sqlx::query("CREATE DATABASE ax_test").execute(&mut conn).await;
+                return Some(shared.connect().await.expect("the database for tests opens"));
             }
-        }
+            Ok(Err(error)) if error.as_database_error().is_some_and(|found| found.code().as_deref() == Some("3D000")) => continue,
+            failed => format!("{:?}", failed.map(|found| found.err())),
+        };
+        let required = std::env::var("AX_REQUIRE_DATABASES").is_ok_and(|value| value == "1");
+        assert!(!required, "PostgreSQL for tests does not answer: {reason}");
+        eprintln!("SKIPPED: PostgreSQL for tests does not answer ({reason}); set AX_TEST_POSTGRES_URL");
+        return None;
     }
-    panic!("the template of databases stays in use");
+    None
 }
 
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Drops what test runs of more than two hours ago, killed before their end, have left; once per process.
+/// Drops what test runs of more than two hours ago, killed before their end, have left.
 async fn drop_leftovers(conn: &mut PgConnection) {
-    if NUMBER.load(Ordering::Relaxed) > 0 {
-        return;
-    }
-    let names: Vec<String> = sqlx::query_scalar("SELECT datname::text FROM pg_database WHERE datname LIKE 'ax\\_test\\_%'")
-        .fetch_all(&mut *conn)
-        .await
-        .unwrap_or_default();
+    let sql = "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'ax\\_test\\_%'";
+    let names: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut *conn).await.unwrap_or_default();
     for name in names {
         let made = name.split('_').nth(2).and_then(|made| made.parse::<u64>().ok());
         if made.is_some_and(|made| made + 7_200 < seconds()) {
             // Another run may be doing the same.
-            let _ = sqlx::query(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))).execute(&mut *conn).await;
+            let _ = sqlx::query(AssertSqlSafe(format!("DROP SCHEMA IF EXISTS {name} CASCADE"))).execute(&mut *conn).await;
         }
     }
 }
@@ -180,12 +182,12 @@ async fn drop_leftovers(conn: &mut PgConnection) {
 impl Drop for Doomed {
     fn drop(&mut self) {
         let (admin, name) = (self.admin.clone(), self.name.clone());
-        // Dropping runs on a thread of its own, because the test's runtime cannot be waited for here.
+        // On a thread of its own, because the test's runtime cannot be waited for here.
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
                 if let Ok(mut conn) = admin.connect().await {
-                    let sql = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+                    let sql = format!("DROP SCHEMA IF EXISTS {name} CASCADE");
                     let _ = sqlx::query(AssertSqlSafe(sql)).execute(&mut conn).await;
                 }
             });

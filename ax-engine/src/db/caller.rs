@@ -75,7 +75,7 @@ impl Connection for CallerConnection<'_> {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(conn) => {
-                let now = statement.takes_now.then(super::sqlite::host_now);
+                let now = statement.takes_now.then(crate::clock::host_now);
                 super::sqlite::execute(conn, statement, values, now).boxed()
             }
             #[cfg(feature = "postgres")]
@@ -91,7 +91,7 @@ impl Connection for CallerConnection<'_> {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(conn) => {
-                let now = statement.takes_now.then(super::sqlite::host_now);
+                let now = statement.takes_now.then(crate::clock::host_now);
                 super::sqlite::fetch(conn, statement, values, now).boxed()
             }
             #[cfg(feature = "postgres")]

@@ -128,6 +128,7 @@ impl From<Error> for DbError {
         let kind = match error.kind() {
             ErrorKind::Corrupt => DbErrorKind::Corrupt,
             ErrorKind::Invalid => DbErrorKind::Invalid,
+            ErrorKind::Schema => DbErrorKind::Schema,
             _ => DbErrorKind::Other,
         };
         Self::new(kind, error.to_string()).with_source(error)

@@ -29,6 +29,10 @@ const PREPARED: usize = 1_000;
 /// Rows that may wait between the database's thread and the reader.
 const ROWS_AHEAD: usize = 512;
 
+/// How often a locked file is tried when it is opened, and how long to wait in between.
+const OPEN_TRIES: usize = 250;
+const OPEN_PAUSE: Duration = Duration::from_millis(20);
+
 pub(super) type HostNow = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// A SQLite file or memory.
@@ -131,12 +135,26 @@ impl Sqlite {
         Ok(Box::new(lent))
     }
 
+    /// Opens a connection. Turning the write-ahead log on cannot wait for a lock by itself, so it is tried again.
     async fn connect(&self) -> DbResult<SqliteConnection> {
-        self.options.connect().await.map_err(|error| {
-            let file = self.options.get_filename().display();
-            let text = format!("the SQLite file {file} cannot be opened; check that its folder exists and may be written");
-            DbError::new(DbErrorKind::Unreachable, text).with_source(error)
-        })
+        let mut tries = 0;
+        loop {
+            let failed = match self.options.connect().await {
+                Ok(conn) => return Ok(conn),
+                Err(failed) => failed,
+            };
+            tries += 1;
+            if error_kind(&failed) != DbErrorKind::Retry || tries > OPEN_TRIES {
+                return Err(self.cannot_open().with_source(failed));
+            }
+            self.pause(OPEN_PAUSE).await;
+        }
+    }
+
+    fn cannot_open(&self) -> DbError {
+        let file = self.options.get_filename().display();
+        let text = format!("the SQLite file {file} cannot be opened; check that its folder exists and may be written");
+        DbError::new(DbErrorKind::Unreachable, text)
     }
 }
 
@@ -328,6 +346,10 @@ pub(super) fn error(error: sqlx::Error) -> DbError {
     DbError::new(kind, text).with_source(error)
 }
 
+fn error_kind(error: &sqlx::Error) -> DbErrorKind {
+    error.as_database_error().map_or(DbErrorKind::Other, |found| database_error(found).0)
+}
+
 fn database_error(found: &dyn sqlx::error::DatabaseError) -> (DbErrorKind, &'static str) {
     let code: i64 = found.code().and_then(|code| code.parse().ok()).unwrap_or(0);
     let message = found.message();
@@ -357,13 +379,4 @@ fn database_error(found: &dyn sqlx::error::DatabaseError) -> (DbErrorKind, &'sta
         }
         _ => (DbErrorKind::Other, "SQLite refused the statement"),
     }
-}
-
-/// The host's wall clock: what "now" is for a database that is a file on this host.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "SQLite has no clock of its own; this is its now"
-)]
-pub(super) fn host_now() -> Timestamp {
-    Timestamp::from(std::time::SystemTime::now())
 }

@@ -174,7 +174,7 @@ async fn end(
         finished_at: now,
         result: None,
         error: Some(lost_text(record)),
-        reason: None,
+        reason: Some(Arc::from("worker lost")),
     };
     record_ended(desk, &[ended]).await?;
     Ok(true)

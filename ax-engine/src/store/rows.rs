@@ -167,7 +167,7 @@ impl Claimed {
             round: 0,
             token,
             node,
-            claimed_at: row.created_at,
+            claimed_at: row.created_at.max(row.ready_at),
             error: None,
             progress: None,
             trace: row.trace.as_deref().map(Arc::from),

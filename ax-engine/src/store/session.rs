@@ -178,29 +178,6 @@ impl Desk<'_> {
         }
         Ok(touched)
     }
-
-    /// Reads once per piece of `items`, as [`Desk::run_rows`].
-    pub(super) async fn read_rows<T>(
-        &mut self,
-        sql: Sql,
-        items: &[T],
-        write: impl Fn(&T, &mut Vec<Value>),
-    ) -> DbResult<Vec<Row>> {
-        let mut rows = Vec::new();
-        let mut left = items;
-        while !left.is_empty() {
-            let (now, later) = left.split_at(piece(left.len()));
-            left = later;
-            let mut values = Vec::new();
-            now.iter().for_each(|item| write(item, &mut values));
-            rows.extend(
-                self.conn
-                    .fetch(self.dialect.statement(sql, now.len()), values)
-                    .await?,
-            );
-        }
-        Ok(rows)
-    }
 }
 
 /// Values reserved per repeated row: about the widest one.

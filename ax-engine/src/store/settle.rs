@@ -273,7 +273,7 @@ async fn already_done(desk: &mut Desk<'_>, settlement: &Settlement) -> DbResult<
         id, token, fence, ..
     } = &*settlement.claimed;
     for row in desk.read_list(Sql::ReadEnds, &[], &[*id]).await? {
-        if row.id_opt(1)? == Some(*token.as_bytes()) {
+        if row.id_opt(1)? == Some(*token.as_bytes()) && row.text_opt(3)?.is_none() {
             return Ok(Settled::AlreadyDone(state_of(&row, 2)?));
         }
     }

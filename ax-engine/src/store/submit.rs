@@ -1,11 +1,10 @@
 //! Puts new tasks into the table, and finds out what became of them when nobody answered.
 
-use ax_core::{Error, ErrorKind, State, TaskId, Token};
+use ax_core::{Error, ErrorKind, TaskId, Token};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::render::piece;
-use super::rows::state_of;
 use super::session::{Desk, Tx, again, pause_before_retry};
 use super::text::Sql;
 use super::{Born, KeyPlaced, Store, TaskRow};
@@ -234,7 +233,7 @@ async fn insert_alike(
         let fixed = [Value::from(token.as_bytes()), Value::from(node.as_bytes())];
         let write = |row: &TaskRow, values: &mut Vec<Value>| {
             row.write(values);
-            values.push(Value::from(row.created_at));
+            values.push(Value::from(row.created_at.max(row.ready_at)));
         };
         // The node is alive for all pieces or, as seen by the first, for none: a node that dies between two pieces leaves
         // rows that its reaper finds.

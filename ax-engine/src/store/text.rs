@@ -101,9 +101,11 @@ pub enum Sql {
     LockTask,
     /// Deletes one live row in an expected state and round. Params: id, state, fence. Index: primary key.
     DeleteTask,
-    /// Finished rounds by id. Params: ids…. Columns: id, token, state. Index: primary key.
+    /// Finished rounds by id. Params: ids…. Columns: id, token, state, reason (null where its worker reported the end).
+    /// Index: primary key.
     ReadEnds,
-    /// Whether an attempt's end is recorded. Params: task, fence, token. Columns: task. Index: primary key.
+    /// Whether an attempt's end was reported by its worker (reason is not 5, lost). Params: task, fence, token.
+    /// Columns: task. Index: primary key.
     ReadAttempt,
     /// Running rows by id. Params: ids…. Columns: id, token, cancel_at, cancel_reason. Index: primary key.
     Watch,

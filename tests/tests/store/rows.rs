@@ -20,24 +20,24 @@ fn ten() -> [u8; 10] {
 }
 
 /// A fresh task id.
-pub fn task_id(at: Timestamp) -> TaskId {
+pub(crate) fn task_id(at: Timestamp) -> TaskId {
     TaskId::v7(at, ten())
 }
 
 /// A fresh token.
-pub fn token() -> Token {
+pub(crate) fn token() -> Token {
     let mut bytes = [7; 16];
     bytes[8..].copy_from_slice(&number().to_be_bytes());
     Token::random(bytes)
 }
 
 /// The default namespace.
-pub fn namespace() -> Namespace {
+pub(crate) fn namespace() -> Namespace {
     Namespace::default()
 }
 
 /// A pending row, due since `now`.
-pub fn row(now: Timestamp) -> TaskRow {
+pub(crate) fn row(now: Timestamp) -> TaskRow {
     TaskRow {
         id: task_id(now),
         namespace: namespace(),
@@ -61,12 +61,12 @@ pub fn row(now: Timestamp) -> TaskRow {
 }
 
 /// The same with a key.
-pub fn keyed(now: Timestamp, key: &str, mode: KeyMode) -> TaskRow {
+pub(crate) fn keyed(now: Timestamp, key: &str, mode: KeyMode) -> TaskRow {
     TaskRow { key: Some(Key { text: key.to_owned(), mode, period: None }), ..row(now) }
 }
 
 /// A node that joined with this TTL.
-pub async fn node_with(store: &Store, ttl: Duration) -> NodeId {
+pub(crate) async fn node_with(store: &Store, ttl: Duration) -> NodeId {
     let id = NodeId::v7(store.now().await.unwrap(), ten());
     let node = NodeRow {
         id,
@@ -89,45 +89,45 @@ pub async fn node_with(store: &Store, ttl: Duration) -> NodeId {
 }
 
 /// A node that stays alive.
-pub async fn node(store: &Store) -> NodeId {
+pub(crate) async fn node(store: &Store) -> NodeId {
     node_with(store, Duration::from_secs(60)).await
 }
 
 /// A node that was declared dead.
-pub async fn bury(store: &Store, node: NodeId) {
+pub(crate) async fn bury(store: &Store, node: NodeId) {
     assert!(store.bury(node, 0).await.unwrap());
 }
 
 /// Submits pending rows.
-pub async fn submit(store: &Store, rows: &[TaskRow]) {
+pub(crate) async fn submit(store: &Store, rows: &[TaskRow]) {
     for placed in store.submit(rows).await {
         placed.unwrap();
     }
 }
 
 /// Claims with a fresh token.
-pub async fn claim(store: &Store, node: NodeId, ids: &[TaskId]) -> Vec<Claimed> {
+pub(crate) async fn claim(store: &Store, node: NodeId, ids: &[TaskId]) -> Vec<Claimed> {
     store.claim(ClaimRequest { node, token: token(), ids }).await.unwrap()
 }
 
 /// Submits one row and claims it.
-pub async fn running(store: &Store, node: NodeId, row: &TaskRow) -> Claimed {
+pub(crate) async fn running(store: &Store, node: NodeId, row: &TaskRow) -> Claimed {
     submit(store, std::slice::from_ref(row)).await;
     claim(store, node, &[row.id]).await.pop().expect("the row is claimed")
 }
 
 /// A settlement of a claimed task.
-pub fn settlement(claimed: &Claimed, end: End) -> Settlement {
+pub(crate) fn settlement(claimed: &Claimed, end: End) -> Settlement {
     let at = claimed.claimed_at;
     Settlement { claimed: Arc::new(claimed.clone()), end, started_at: Some(at), finished_at: at }
 }
 
 /// A result.
-pub fn success() -> End {
+pub(crate) fn success() -> End {
     End::Succeeded { result: Arc::from("\"done\"") }
 }
 
 /// A failure for good.
-pub fn failure(error: &str) -> End {
+pub(crate) fn failure(error: &str) -> End {
     End::Failed { error: Arc::from(error) }
 }

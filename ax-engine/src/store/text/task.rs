@@ -241,9 +241,9 @@ fn settle(sql: Sql) -> Option<&'static str> {
              finished_at) VALUES {rows (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)}"
         }
         Sql::DeleteTask => "DELETE FROM ax_task WHERE id = ? AND state = ? AND fence = ?",
-        Sql::ReadEnds => "SELECT id, token, state FROM ax_history WHERE id IN ({ids})",
+        Sql::ReadEnds => "SELECT id, token, state, reason FROM ax_history WHERE id IN ({ids})",
         Sql::ReadAttempt => {
-            "SELECT task FROM ax_execution WHERE task = ? AND fence = ? AND token = ?"
+            "SELECT task FROM ax_execution WHERE task = ? AND fence = ? AND token = ? AND reason <> 5"
         }
         Sql::RequeueLost => concat!(
             "UPDATE ax_task SET state = 1, lost = lost + 1, error = ?1, token = NULL, node = NULL, claimed_at = NULL, \
