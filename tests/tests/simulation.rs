@@ -15,11 +15,13 @@ fn variable(name: &str) -> Option<u64> {
 
 fn told(report: &Report) -> String {
     let violation = report.violation.as_ref().map_or("all rules hold".to_owned(), ToString::to_string);
-    format!("{}\nseed {}: {violation}\nrun it again with AX_SIM_SEED={}", report.trace, report.seed, report.seed)
+    let (tasks, starts) = (report.tasks, report.starts);
+    format!("{}\nseed {}: {tasks} tasks, {starts} starts: {violation}\nrun it again with AX_SIM_SEED={}", report.trace, report.seed, report.seed)
 }
 
 fn world(seed: u64) -> Report {
-    run(Options { seed, mutation: None })
+    let events = if variable("AX_SIM_SEED").is_some() { 1_000_000 } else { 400 };
+    run(Options { seed, mutation: None, events })
 }
 
 #[test]

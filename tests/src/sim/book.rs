@@ -112,6 +112,12 @@ impl Book {
         self.pages().violation.clone()
     }
 
+    /// How many tasks there were, and how many handlers started.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let pages = self.pages();
+        (pages.tasks.len(), pages.tasks.values().map(|story| story.starts.len()).sum())
+    }
+
     /// Takes down that a rule is broken and ends the world.
     pub(super) fn broken(&self, pages: &mut Pages, check: Check, text: String) {
         if pages.violation.is_none() {

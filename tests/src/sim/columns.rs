@@ -54,6 +54,7 @@ pub(crate) mod task {
 /// Columns of `ax_history` behind those of the task.
 pub(crate) mod history {
     pub(crate) const RESULT: usize = 39;
+    pub(crate) const REASON: usize = 40;
     pub(crate) const WIDTH: usize = 41;
 }
 
@@ -105,12 +106,14 @@ pub(crate) mod shard {
 pub(crate) mod schedule {
     pub(crate) const NAMESPACE: usize = 0;
     pub(crate) const NAME: usize = 1;
-    pub(crate) const STATE: usize = 7;
-    pub(crate) const NEXT_AT: usize = 8;
-    pub(crate) const LAST_AT: usize = 9;
-    pub(crate) const VERSION: usize = 10;
-    pub(crate) const SOURCE: usize = 11;
-    pub(crate) const UPDATED_AT: usize = 12;
+    pub(crate) const JOB: usize = 2;
+    pub(crate) const STATE: usize = 9;
+    pub(crate) const NEXT_AT: usize = 10;
+    pub(crate) const LAST_AT: usize = 11;
+    pub(crate) const LAST_TASK: usize = 12;
+    pub(crate) const VERSION: usize = 13;
+    pub(crate) const SOURCE: usize = 14;
+    pub(crate) const UPDATED_AT: usize = 15;
 }
 
 /// An integer of a row; a missing one is a fault of the harness or of the statement's parameters.

@@ -251,6 +251,14 @@ enum Request {
     Statement(&'static Statement, Vec<Value>),
 }
 
+impl Request {
+    /// Whether the server may come to a request after its sender heard that the connection broke. An insert of its own that
+    /// came so late would bring back a task that was sent again and has ended; what is inside a transaction cannot.
+    fn may_be_late(&self) -> bool {
+        !matches!(self, Request::Statement(statement, _) if matches!(statement.sql, Sql::InsertTasks | Sql::InsertBorn))
+    }
+}
+
 /// The database of one process.
 pub(crate) struct SimDatabase {
     pub(crate) network: Arc<Network>,
@@ -321,9 +329,10 @@ impl SimConnection {
         let journey = {
             let weather = lock(&network.weather);
             let mut dice = network.server.dice();
+            let fate = weather.fate(&mut dice);
             Journey {
                 process: self.process,
-                fate: weather.fate(&mut dice),
+                fate: if fate == Fate::Late && !request.may_be_late() { Fate::LostReply } else { fate },
                 there: weather.half(&mut dice),
                 back: weather.half(&mut dice),
                 backend: self.backend.clone(),

@@ -81,7 +81,7 @@ const SCHEDULES: &[ScheduleDef] = &[
         name: Some("pulse-every-1700"),
         trigger: TriggerDef::Every { ms: 1_700 },
         misfire: "fire_once",
-        overlap: "queue_all",
+        overlap: "queue_one",
     },
     ScheduleDef {
         name: Some("pulse-every-2300"),

@@ -90,6 +90,8 @@ async fn write(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> DbResult<u64> {
         Sql::SetNodeState => cluster::set_state(desk, values).await,
         Sql::PruneNodes => cluster::prune(desk, values).await,
         Sql::TakeShards => cluster::take_shards(desk, values).await,
+        Sql::BuryNode => cluster::bury(desk, values).await,
+        Sql::AbandonShards => cluster::abandon_shards(desk, values).await,
         Sql::ReleaseShards => cluster::release_shards(desk, values).await,
         Sql::InsertSchedule => schedules::insert(desk, values).await,
         Sql::UpdateSchedule => schedules::update(desk, values).await,

@@ -3,14 +3,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ax_engine::store::Sql;
 
 use super::executor::Process;
-
-/// Events kept for the eye.
-const KEPT: usize = 4_000;
 
 /// One thing that happened.
 #[derive(Clone, Debug, Hash)]
@@ -69,7 +66,10 @@ impl fmt::Display for Event {
 }
 
 /// See the module.
-pub(crate) struct Trace(Mutex<Kept>);
+pub(crate) struct Trace {
+    kept: Mutex<Kept>,
+    most: usize,
+}
 
 struct Kept {
     hasher: DefaultHasher,
@@ -78,16 +78,21 @@ struct Kept {
 }
 
 impl Trace {
-    pub(crate) fn new() -> Trace {
-        Trace(Mutex::new(Kept { hasher: DefaultHasher::new(), events: VecDeque::new(), count: 0 }))
+    /// Keeps the last `most` events for the eye.
+    pub(crate) fn new(most: usize) -> Trace {
+        Trace { kept: Mutex::new(Kept { hasher: DefaultHasher::new(), events: VecDeque::new(), count: 0 }), most }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes an event that happened at `micros`.
     pub(crate) fn add(&self, micros: i64, event: Event) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         (micros, &event).hash(&mut kept.hasher);
         kept.count += 1;
-        if kept.events.len() == KEPT {
+        if kept.events.len() == self.most {
             kept.events.pop_front();
         }
         kept.events.push_back((micros, event));
@@ -95,19 +100,18 @@ impl Trace {
 
     /// One number for all events so far.
     pub(crate) fn hash(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).hasher.finish()
+        self.kept().hasher.finish()
     }
 
     /// How many events there were.
     pub(crate) fn count(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).count
+        self.kept().count
     }
 
-    /// The last events, one a line.
-    pub(crate) fn last(&self, n: usize) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = kept.events.len().saturating_sub(n);
+    /// The events that were kept, one a line.
+    pub(crate) fn lines(&self) -> String {
+        let kept = self.kept();
         let line = |(micros, event): &(i64, Event)| format!("{:>12.6} {event}\n", *micros as f64 / 1e6);
-        kept.events.range(from..).map(line).collect()
+        kept.events.iter().map(line).collect()
     }
 }

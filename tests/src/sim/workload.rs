@@ -23,7 +23,7 @@ const TRIES: usize = 4;
 
 /// Asks until told to stop.
 pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationToken) {
-    let busy = 20 + dice.between(0, 600);
+    let busy = 150 + dice.between(0, 600);
     let mut n = 0;
     while !stop.is_cancelled() {
         world.executor.sleep(dice.millis(0, busy)).await;
@@ -72,8 +72,8 @@ fn task(dice: &mut Dice, n: i64) -> NewTask {
         17 if dice.chance(0.3) => Act::Abort(1 + dice.below(3) as u32),
         _ => Act::Succeed,
     };
-    let long = dice.chance(0.2);
-    let ms = dice.between(0, if long { 6_000 } else { 400 }) as u64;
+    let long = dice.chance(0.1);
+    let ms = dice.between(0, if long { 5_000 } else { 300 }) as u64;
     let job = match dice.below(10) {
         0 if !matches!(act, Act::Abort(_)) => GRIND,
         1 => RARE,

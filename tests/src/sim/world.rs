@@ -29,7 +29,7 @@ use super::workload;
 /// The time that nodes have to settle after all faults are over: death and takeover of whoever was lost.
 const SETTLING: Duration = Duration::from_secs(20);
 /// The time by which everything must have ended after that.
-const ENDING: Duration = Duration::from_secs(90);
+const ENDING: Duration = Duration::from_secs(150);
 
 /// Which world to live through.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ pub struct Options {
     pub seed: u64,
     /// A fault to put in.
     pub mutation: Option<Mutation>,
+    /// How many of the last events the report tells.
+    pub events: usize,
 }
 
 /// What became of a world.
@@ -51,6 +53,10 @@ pub struct Report {
     pub hash: u64,
     /// How many events happened.
     pub events: u64,
+    /// How many tasks there were.
+    pub tasks: usize,
+    /// How many handlers started.
+    pub starts: usize,
     /// Virtual time lived through.
     pub lived: Duration,
     /// The last events, one a line.
@@ -104,6 +110,7 @@ impl Plan {
         config.batch = [1, 3, 16, 256][dice.below(4)];
         config.poll_min = Duration::from_millis([10, 100][dice.below(2)]);
         config.preload = Duration::from_secs([5, 300][dice.below(2)]);
+        config.recheck = Duration::from_secs([3, 10][dice.below(2)]);
         config.timeout = Duration::from_secs(4);
         config.grace = Duration::from_millis(500);
         config.shutdown = Duration::from_secs(3);
@@ -128,9 +135,9 @@ impl Plan {
 
 /// Lives through a world.
 pub fn run(options: Options) -> Report {
-    let Options { seed, mutation } = options;
+    let Options { seed, mutation, events } = options;
     let executor = Executor::new(Dice::new(seed, 1));
-    let trace = Arc::new(Trace::new());
+    let trace = Arc::new(Trace::new(events));
     let plan = Plan::drawn(&mut Dice::new(seed, 2), mutation);
     let lease = i64::try_from(plan.config.lease.as_millis()).unwrap_or(0);
     let book = Book::new(executor.clone(), trace.clone(), lease);
@@ -154,13 +161,16 @@ pub fn run(options: Options) -> Report {
     executor.run();
     executor.close();
     lock(&world.seats).clear();
+    let (tasks, starts) = book.count();
     Report {
         seed,
         violation: book.violation(),
         hash: trace.hash(),
         events: trace.count(),
+        tasks,
+        starts,
         lived: Duration::from_micros(u64::try_from(executor.micros()).unwrap_or(0)),
-        trace: trace.last(400),
+        trace: trace.lines(),
     }
 }
 
@@ -178,15 +188,37 @@ async fn live(world: Arc<World>, seed: u64) {
     world.executor.sleep(world.plan.trouble).await;
     trouble.cancel();
     world.heal();
+    world.executor.spawn(loops, keep_up(world.clone()));
     world.executor.sleep(SETTLING).await;
-    world.book.all_is_well(world.server.now());
-    workload::probe(&world, &mut Dice::new(seed, 7)).await;
-    let end = world.executor.micros() + i64::try_from(ENDING.as_micros()).unwrap_or(0);
-    while world.executor.micros() < end && Finale::of(&world.server.tables()).live > 0 {
-        world.executor.sleep(Duration::from_millis(500)).await;
+    if ended(&world).await {
+        world.book.all_is_well(world.server.now());
+        workload::probe(&world, &mut Dice::new(seed, 7)).await;
+        ended(&world).await;
     }
     world.book.finale(&world.server.tables(), world.server.now());
     world.executor.halt();
+}
+
+/// Starts anew what a handler has killed.
+async fn keep_up(world: Arc<World>) {
+    loop {
+        world.executor.sleep(Duration::from_millis(700)).await;
+        for seat in (0..world.plan.seats).filter(|seat| world.process(*seat).is_none()) {
+            world.start(seat);
+        }
+    }
+}
+
+/// Waits until no task is live; whether that came in time.
+async fn ended(world: &World) -> bool {
+    let end = world.executor.micros() + i64::try_from(ENDING.as_micros()).unwrap_or(0);
+    while Finale::of(&world.server.tables()).live > 0 {
+        if world.executor.micros() > end {
+            return false;
+        }
+        world.executor.sleep(Duration::from_millis(500)).await;
+    }
+    true
 }
 
 impl World {

@@ -7,7 +7,7 @@ use crate::sim::tables::{Pk, Table, Tables};
 use crate::sim::trace::short;
 
 /// The most that a schedule may be behind.
-const SCHEDULE_LATE_MS: i64 = 3_000;
+const SCHEDULE_LATE_MS: i64 = 8_000;
 
 /// What is still to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

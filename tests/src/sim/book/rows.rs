@@ -162,6 +162,12 @@ impl Book {
             (PENDING, PENDING) => {
                 let lost = int(new, task::LOST) > int(old, task::LOST);
                 self.must(pages, Check::LastClaim, !lost, || format!("{name} was lost while nobody ran it"));
+                if old[task::PAYLOAD] != new[task::PAYLOAD] {
+                    // Another submit replaced it: what was lost before is no longer its past.
+                    let story = pages.tasks.entry(task).or_default();
+                    story.at_most_once = int(new, task::ON_LOST) == ON_LOST_FAIL;
+                    story.lost.clear();
+                }
                 if old[task::READY_AT] != new[task::READY_AT] {
                     let now = pages.latest;
                     pages.tasks.entry(task).or_default().waits_since = now;

@@ -87,6 +87,12 @@ pub(super) async fn mark_dead(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64
     desk.update(Table::Node, ids(&values[..1]), fits, |row| row[node::STATE] = Value::from(DEAD)).await
 }
 
+/// Declares a node dead on the word of a lock file.
+pub(super) async fn bury(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
+    let fits = |row: &Record| is_present(row) && row[node::BEAT] == values[1];
+    desk.update(Table::Node, ids(&values[..1]), fits, |row| row[node::STATE] = Value::from(DEAD)).await
+}
+
 pub(super) async fn set_state(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let fits = |row: &Record| is_present(row) && int(row, node::STATE) < int(values, 0);
     desk.update(Table::Node, ids(&values[1..2]), fits, |row| row[node::STATE] = values[0].clone()).await
@@ -121,10 +127,19 @@ pub(super) async fn take_shards(desk: &Desk<'_>, values: &[Value]) -> DbResult<u
 }
 
 pub(super) async fn release_shards(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
+    give_up(desk, values, shards(&values[1..])).await
+}
+
+pub(super) async fn abandon_shards(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
+    let mine = desk.keys(Table::Shard, |row| row[shard::OWNER] == values[0]);
+    give_up(desk, values, mine).await
+}
+
+async fn give_up(desk: &Desk<'_>, values: &[Value], wanted: Vec<Pk>) -> DbResult<u64> {
     let fits = |row: &Record| row[shard::OWNER] == values[0];
     let change = |row: &mut Record| {
         row[shard::OWNER] = Value::Id(None);
         row[shard::TOKEN] = Value::Id(None);
     };
-    desk.update(Table::Shard, shards(&values[1..]), fits, change).await
+    desk.update(Table::Shard, wanted, fits, change).await
 }

@@ -33,8 +33,7 @@ fn pk(values: &[Value]) -> Pk {
 
 fn with_over(mut row: Record, now: i64) -> Record {
     let over = i64::from(int(&row, key::UNTIL) <= now);
-    row.truncate(key::UNTIL);
-    row.push(Value::from(over));
+    row[key::UNTIL] = Value::from(over);
     row
 }
 

@@ -33,6 +33,12 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
             by_ids(desk, values, |row| int(row, task::STATE) == 2, &columns)
         }
         Sql::Orphans => orphans(desk, values),
+        Sql::RunningOf => {
+            let mine = |row: &Record| {
+                int(row, task::STATE) == 2 && int(row, task::READY_AT) <= desk.now && row[task::NODE] == values[0]
+            };
+            limited(desk.select(Table::Task, mine), int(values, 1))
+        }
         Sql::StrandedRows => stranded(desk, values),
         _ => return None,
     })

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ax_core::AttemptEnd;
 use ax_engine::db::{DbResult, Value};
 use ax_engine::store::Sql;
 
@@ -9,14 +10,17 @@ use crate::sim::columns::{Record, execution, history, id, int, task, text, text_
 use crate::sim::server::Desk;
 use crate::sim::tables::{IfThere, Pk, Table};
 
+/// The stored number of an attempt that ended because its worker died.
+const LOST: i64 = AttemptEnd::Lost.code() as i64;
+
 pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Record>> {
     Some(match sql {
         Sql::ReadHistory => last(desk.select(Table::History, |row| row[task::ID] == values[0])),
-        Sql::ReadEnds => ended(desk, values, &[task::ID, task::TOKEN, task::STATE]),
+        Sql::ReadEnds => ended(desk, values, &[task::ID, task::TOKEN, task::STATE, history::REASON]),
         Sql::Outcomes => ended(desk, values, &[task::ID, task::ROUND, task::STATE, history::RESULT, task::ERROR]),
         Sql::ReadAttempt => {
             let found = desk.get(Table::Execution, &Pk::IdInt(id(values, 0), int(values, 1)));
-            let found = found.filter(|row| row[execution::TOKEN] == values[2]);
+            let found = found.filter(|row| row[execution::TOKEN] == values[2] && int(row, execution::REASON) != LOST);
             found.map(|row| vec![row[execution::TASK].clone()]).into_iter().collect()
         }
         Sql::Executions => desk.select(Table::Execution, |row| row[execution::TASK] == values[0]),

@@ -31,34 +31,38 @@ fn pk(values: &[Value]) -> Pk {
 }
 
 pub(super) async fn insert(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
-    let mut row = values[..schedule::LAST_AT].to_vec();
-    row.extend([Value::Int(None), Value::from(1), values[schedule::LAST_AT].clone(), Value::from(desk.now)]);
+    let mut row = values[..=schedule::NEXT_AT].to_vec();
+    let source = values[schedule::NEXT_AT + 1].clone();
+    row.extend([Value::Int(None), Value::Id(None), Value::from(1), source, Value::from(desk.now)]);
     desk.insert(Table::Schedule, vec![row], IfThere::Skip).await
 }
 
 pub(super) async fn update(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
-    let fits = |row: &Record| row[schedule::VERSION] == values[10];
+    let fits = |row: &Record| row[schedule::VERSION] == values[12];
     let change = |row: &mut Record| {
-        row[2..=schedule::NEXT_AT].clone_from_slice(&values[..7]);
-        row[schedule::SOURCE] = values[7].clone();
+        row[schedule::JOB..=schedule::NEXT_AT].clone_from_slice(&values[..9]);
+        row[schedule::SOURCE] = values[9].clone();
         row[schedule::VERSION] = Value::from(int(row, schedule::VERSION) + 1);
         row[schedule::UPDATED_AT] = Value::from(desk.now);
     };
-    desk.update(Table::Schedule, vec![pk(&values[8..10])], fits, change).await
+    desk.update(Table::Schedule, vec![pk(&values[10..12])], fits, change).await
 }
 
 pub(super) async fn advance(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let careless = desk.bent(Mutation::FireWithoutVersion);
     let fits = |row: &Record| {
-        let same = row[schedule::VERSION] == values[5] && row[schedule::NEXT_AT] == values[2];
+        let same = row[schedule::VERSION] == values[6] && row[schedule::NEXT_AT] == values[7];
         int(row, schedule::STATE) == 0 && (careless || (same && int(row, schedule::NEXT_AT) <= desk.now))
     };
     let change = |row: &mut Record| {
         row[schedule::STATE] = values[0].clone();
         row[schedule::NEXT_AT] = values[1].clone();
         row[schedule::LAST_AT] = values[2].clone();
+        if !values[3].is_null() {
+            row[schedule::LAST_TASK] = values[3].clone();
+        }
     };
-    desk.update(Table::Schedule, vec![pk(&values[3..5])], fits, change).await
+    desk.update(Table::Schedule, vec![pk(&values[4..6])], fits, change).await
 }
 
 pub(super) async fn insert_tick(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
