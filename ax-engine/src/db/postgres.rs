@@ -275,7 +275,6 @@ fn arguments(values: Vec<Value>) -> DbResult<PgArguments> {
 
 const INT8: Oid = Oid(20);
 const INT4: Oid = Oid(23);
-const TEXT: Oid = Oid(25);
 const BYTEA: Oid = Oid(17);
 
 fn read(row: &PgRow, statement: &Statement) -> DbResult<Row> {
@@ -294,7 +293,7 @@ fn column_value(row: &PgRow, column: usize) -> Result<Value, sqlx::Error> {
         Some(INT8) => Value::Int(Some(row.try_get_unchecked(column)?)),
         Some(INT4) => Value::Int(Some(i64::from(row.try_get_unchecked::<i32, _>(column)?))),
         Some(BYTEA) => bytes(row.try_get_unchecked::<&[u8], _>(column)?),
-        Some(TEXT) | _ => Value::Text(Some(Arc::from(row.try_get_unchecked::<&str, _>(column)?))),
+        _ => Value::Text(Some(Arc::from(row.try_get_unchecked::<&str, _>(column)?))),
     })
 }
 

@@ -205,9 +205,12 @@ async fn cancel_in(
     reason: Option<&str>,
 ) -> DbResult<CancelResult> {
     let Some((record, now)) = lock(desk, id).await? else {
-        return Ok(stands(desk, id)
-            .await?
-            .map_or(CancelResult::NotFound, CancelResult::AlreadyFinal));
+        return match stands(desk, id).await? {
+            None => Ok(CancelResult::NotFound),
+            Some(state) if state.is_final() => Ok(CancelResult::AlreadyFinal(state)),
+            // A rerun came between the two looks.
+            Some(_) => Err(DbError::new(DbErrorKind::Retry, "the task runs again; look again")),
+        };
     };
     let reason: Option<Arc<str>> = reason.map(Arc::from);
     match next(record.status(), Event::Cancel) {

@@ -277,10 +277,10 @@ impl Store {
     async fn join_once(&self, node: &NodeRow, sent: Sent) -> DbResult<i64> {
         let mut session = self.session(Lane::Write).await?;
         let mut desk = session.desk();
-        if sent == Sent::Again {
-            if let Some(row) = read_node(&mut desk, node.id).await? {
-                return Ok(row.int(0)?);
-            }
+        if sent == Sent::Again
+            && let Some(row) = read_node(&mut desk, node.id).await?
+        {
+            return Ok(row.int(0)?);
         }
         // Two nodes that join at once may compute the same inbox; the unique index refuses one of them.
         desk.run(Sql::JoinNode, node.values()?)
