@@ -3,7 +3,7 @@
 //! Enters: the function with all its attributes. Leaves: the function as written, and beside it the type that carries `JOB`
 //! and `task(…)`, and the entry in the list of linked jobs. Types of parameters keep the places they have in the user's
 //! code, so that a type error underlines them. Names that a user could also have are avoided: locals are hygienic, items
-//! start with `__ax`.
+//! start with `__ax`. `#[cfg]` needs no care: the compiler obeys it before it calls an attribute.
 
 use ax_core::OnLost;
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -83,7 +83,6 @@ struct Job {
     /// Calling it is no news to its author.
     deprecated: bool,
     visibility: Visibility,
-    cfgs: Vec<Attribute>,
     docs: Vec<Attribute>,
     returns: TokenStream,
     name: String,
@@ -102,11 +101,6 @@ impl Job {
         schedules: Schedules,
         parameters: Vec<Parameter>,
     ) -> Self {
-        let named = |name: &'static str| {
-            move |attribute: &&Attribute| {
-                attribute.path().is_ident(name) || is_conditional(attribute, name)
-            }
-        };
         let ident = &function.signature.ident;
         let sdk = &options.sdk;
         Self {
@@ -117,16 +111,10 @@ impl Job {
                 .iter()
                 .any(|attribute| is_named(attribute, "deprecated")),
             visibility: function.visibility.clone(),
-            cfgs: function
-                .attributes
-                .iter()
-                .filter(named("cfg"))
-                .cloned()
-                .collect(),
             docs: function
                 .attributes
                 .iter()
-                .filter(named("doc"))
+                .filter(|attribute| attribute.path().is_ident("doc"))
                 .cloned()
                 .collect(),
             returns: match &function.signature.output {
@@ -148,7 +136,6 @@ impl Job {
     fn into_tokens(self) -> TokenStream {
         let Self {
             visibility,
-            cfgs,
             docs,
             handle,
             sdk,
@@ -163,19 +150,16 @@ impl Job {
         let definition = self.definition();
         let task = self.task();
         quote! {
-            #(#cfgs)*
             #docs
             #[allow(non_camel_case_types, clippy::exhaustive_enums)]
             #visibility enum #handle {}
 
-            #(#cfgs)*
-            #[allow(clippy::absolute_paths)]
+            #[allow(clippy::absolute_paths, clippy::type_complexity)]
             impl #handle {
                 #definition
                 #task
             }
 
-            #(#cfgs)*
             const _: () = {
                 #sdk::inventory::submit! { #sdk::JobEntry(#handle::JOB) }
             };
@@ -248,14 +232,16 @@ impl Job {
             let name = &self.name;
             quote!(let #arguments = #sdk::Arguments::read(#name, &#call.payload)?;)
         });
-        let read = quote! {
-            let (#(#values,)*) = {
-                let #call = #call;
-                #arguments
-                #(let #values = #taken?;)*
-                (#(#values,)*)
-            };
-        };
+        let read = (!values.is_empty()).then(|| {
+            quote! {
+                let (#(#values,)*) = {
+                    let #call = #call;
+                    #arguments
+                    #(let #values = #taken?;)*
+                    (#(#values,)*)
+                };
+            }
+        });
         let function = quiet(&self.function);
         let deprecated = self.deprecated.then(|| quote!(#[allow(deprecated)]));
         let wait = self.is_async.then(|| quote!(.await));
@@ -336,21 +322,6 @@ impl Job {
             .iter()
             .any(|parameter| matches!(parameter.source, Source::Payload(_)))
     }
-}
-
-/// `#[cfg_attr(…, name …)]`, which must be copied whole.
-fn is_conditional(attribute: &Attribute, name: &str) -> bool {
-    let syn::Meta::List(list) = &attribute.meta else {
-        return false;
-    };
-    let names_it = || {
-        list.tokens
-            .clone()
-            .into_iter()
-            .skip(1)
-            .any(|token| token.to_string() == name)
-    };
-    list.path.is_ident("cfg_attr") && names_it()
 }
 
 /// Expression that gives the value of a parameter, as a `Result`.

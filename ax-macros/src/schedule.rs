@@ -253,7 +253,7 @@ pub(crate) fn hand_to_job(arguments: TokenStream, item: TokenStream) -> TokenStr
 
 fn orphan(item: TokenStream) -> TokenStream {
     let text = "`#[ax_schedule]` says when a job runs, and this is no job: put `#[ax_job]` on the same function, under its \
-                own name (not renamed by `use … as` or wrapped in `cfg_attr`)";
+                own name (not renamed by `use … as`)";
     let error = syn::Error::new(Span::call_site(), text).into_compile_error();
     quote!(#item #error)
 }

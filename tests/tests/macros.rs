@@ -33,7 +33,7 @@ async fn call(job: JobDef, payload: &str, states: States) -> JobResult<String> {
         tick: Some(tick),
         key: Some("order-42".into()),
         tags: vec!["eu".into()],
-        job: JobName::new(job.name).unwrap(),
+        job: JobName::new(job.name)?,
         namespace: Namespace::default(),
         states: Arc::new(states),
         cancellation: CancellationToken::new(),
@@ -48,16 +48,17 @@ async fn call(job: JobDef, payload: &str, states: States) -> JobResult<String> {
     }
 }
 
-/// The result of a job that needs no state.
-async fn result(job: JobDef, payload: &str) -> String {
-    call(job, payload, States::new()).await.unwrap()
+/// A call of a job that needs no state.
+async fn result(job: JobDef, payload: &str) -> JobResult<String> {
+    call(job, payload, States::new()).await
 }
 
 /// The text of an error that no retry would cure.
-async fn terminal(job: JobDef, payload: &str) -> String {
-    let error = call(job, payload, States::new()).await.unwrap_err();
-    assert_eq!(error.kind(), JobErrorKind::Terminal);
-    error.message().to_owned()
+fn terminal(result: JobResult<String>) -> String {
+    match result {
+        Err(error) if error.kind() == JobErrorKind::Terminal => error.message().to_owned(),
+        other => format!("not terminal: {other:?}"),
+    }
 }
 
 mod orders {
@@ -141,12 +142,12 @@ async fn states_are_injected_and_asked_for_at_start_up() {
 
 #[tokio::test]
 async fn a_payload_that_does_not_fit_is_terminal_and_names_the_field() {
-    let text = terminal(close_order::JOB, r#"{"order_id":"x"}"#).await;
+    let text = terminal(result(close_order::JOB, r#"{"order_id":"x"}"#).await);
     assert!(
         text.contains("job `order.close`, field `order_id`") && text.contains("expected u64"),
         "{text}"
     );
-    let text = terminal(close_order::JOB, "{}").await;
+    let text = terminal(result(close_order::JOB, "{}").await);
     assert!(text.contains("field `order_id` is missing"), "{text}");
 }
 
@@ -169,7 +170,7 @@ async fn parameters_are_renamed_aliased_and_defaulted() {
     );
     assert_eq!(task.job, "thumbnail");
     assert_eq!(
-        result(thumbnail::JOB, &task.payload).await,
+        result(thumbnail::JOB, &task.payload).await.unwrap(),
         r#""u 1 [\"a\"] None""#
     );
     for payload in [
@@ -178,12 +179,12 @@ async fn parameters_are_renamed_aliased_and_defaulted() {
         r#"{"frame":"u","new":[]}"#,
     ] {
         assert_eq!(
-            result(thumbnail::JOB, payload).await,
+            result(thumbnail::JOB, payload).await.unwrap(),
             r#""u 320 [] None""#,
             "{payload}"
         );
     }
-    let text = terminal(thumbnail::JOB, r#"{"frame_url":"u"}"#).await;
+    let text = terminal(result(thumbnail::JOB, r#"{"frame_url":"u"}"#).await);
     assert!(text.contains("field `frameUrl` is missing"), "{text}");
 }
 
@@ -230,7 +231,7 @@ async fn an_own_type_and_the_context_are_injected() {
         whoami::task(true).into_new_task().payload,
         r#"{"loud":true}"#
     );
-    let json = result(whoami::JOB, r#"{"loud":true}"#).await;
+    let json = result(whoami::JOB, r#"{"loud":true}"#).await.unwrap();
     assert_eq!(json, r#""whoami/07070707-0707-0707-0707-070707070707:3""#);
     assert_eq!(
         (whoami::JOB.check)(&States::new()),
@@ -251,7 +252,10 @@ async fn a_plain_function_is_blocking_and_the_type_can_have_another_name() {
         (task.job.as_str(), task.payload.as_str()),
         ("compress_file", r#"{"path":"a","type":1}"#)
     );
-    assert_eq!(result(CompressFile::JOB, &task.payload).await, r#""a.8""#);
+    assert_eq!(
+        result(CompressFile::JOB, &task.payload).await.unwrap(),
+        r#""a.8""#
+    );
     let mut registry = Registry::new();
     registry.add(CompressFile::JOB).unwrap();
     assert_eq!(
@@ -271,8 +275,11 @@ async fn own_error(code: u16) -> anyhow::Result<u16> {
 
 #[tokio::test]
 async fn a_job_may_return_nothing_or_its_own_error() {
-    assert_eq!(result(nothing::JOB, "anything").await, "null");
-    assert_eq!(result(own_error::JOB, r#"{"code":200}"#).await, "200");
+    assert_eq!(result(nothing::JOB, "anything").await.unwrap(), "null");
+    assert_eq!(
+        result(own_error::JOB, r#"{"code":200}"#).await.unwrap(),
+        "200"
+    );
     let error = call(own_error::JOB, r#"{"code":503}"#, States::new())
         .await
         .unwrap_err();
@@ -319,7 +326,7 @@ async fn schedules_stand_before_and_after_the_job() {
         (fixed_delay.misfire, fixed_delay.overlap, fixed_delay.name),
         ("fire_once", "skip", None)
     );
-    assert_eq!(result(report::JOB, "{}").await, "7");
+    assert_eq!(result(report::JOB, "{}").await.unwrap(), "7");
 }
 
 #[ax_job]
@@ -335,8 +342,9 @@ async fn left_out_too(what: Missing) -> JobResult<Missing> {
 }
 
 #[ax_job]
-#[cfg(all())]
-#[cfg_attr(all(), doc = "Kept.")]
+#[cfg(test)]
+#[cfg_attr(test, doc = "Kept.", ax_schedule(every = "1s"))]
+#[cfg_attr(any(), ax_schedule(every = "2s"))]
 async fn kept() -> JobResult<()> {
     Ok(())
 }
@@ -356,6 +364,11 @@ fn linked_jobs_are_discovered_and_those_of_other_builds_are_not() {
         "{names:?}"
     );
     assert!(registry.get("order.shut").is_some());
+    let ticks = kept::JOB.schedules;
+    assert!(
+        matches!(ticks, [tick] if tick.trigger == TriggerDef::Every { ms: 1_000 }),
+        "{ticks:?}"
+    );
 }
 
 #[test]
@@ -380,7 +393,7 @@ async fn a_job_can_stand_in_a_block_with_its_own_types() {
 
     let task = double::task(Local { n: 4 }).into_new_task();
     assert_eq!(task.payload, r#"{"local":{"n":4}}"#);
-    assert_eq!(result(double::JOB, &task.payload).await, "8");
+    assert_eq!(result(double::JOB, &task.payload).await.unwrap(), "8");
     assert!(
         Registry::discovered()
             .unwrap()
@@ -419,11 +432,14 @@ async fn names_of_the_user_do_not_get_in_the_way() {
         task.payload,
         r#"{"call":1,"arguments":2,"states":3,"value_0":4,"shadowed":5}"#
     );
-    assert_eq!(result(shadow::shadowed::JOB, &task.payload).await, "15");
+    assert_eq!(
+        result(shadow::shadowed::JOB, &task.payload).await.unwrap(),
+        "15"
+    );
 }
 
 macro_rules! stamp {
-    ($function:ident, $name:literal, $limit:literal, $parameter:ident: $kind:ty) => {
+    ($function:ident, $name:literal, $limit:expr, $parameter:ident: $kind:ty) => {
         #[ax_job(name = $name, timeout = $limit)]
         async fn $function($parameter: $kind) -> JobResult<$kind> {
             Ok($parameter)
@@ -440,7 +456,10 @@ async fn jobs_can_be_written_by_a_macro() {
         r#"{"number":9}"#
     );
     assert_eq!(stamped_job::JOB.timeout_ms, Some(5_000));
-    assert_eq!(result(stamped_job::JOB, r#"{"number":9}"#).await, "9");
+    assert_eq!(
+        result(stamped_job::JOB, r#"{"number":9}"#).await.unwrap(),
+        "9"
+    );
 }
 
 #[ax_job]
