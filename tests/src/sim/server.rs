@@ -143,28 +143,38 @@ impl Desk<'_> {
         self.server.tables().get(self.tx, table, pk).cloned()
     }
 
+    /// What a look at each row gives.
+    pub(crate) fn pick<T>(&self, table: Table, look: impl FnMut(&Record) -> Option<T>) -> Vec<T> {
+        let tables = self.server.tables();
+        tables.scan(self.tx, table).into_iter().filter_map(look).collect()
+    }
+
+    /// The rows of one task, in a table that has several of each.
+    pub(crate) fn of_task(&self, table: Table, task: [u8; 16]) -> Vec<Record> {
+        self.server.tables().of_task(self.tx, table, task).into_iter().cloned().collect()
+    }
+
     /// The rows that fit.
     pub(crate) fn select(&self, table: Table, fits: impl Fn(&Record) -> bool) -> Vec<Record> {
-        let tables = self.server.tables();
-        tables.scan(self.tx, table).into_iter().filter(|row| fits(row)).cloned().collect()
+        self.pick(table, |row| fits(row).then(|| row.clone()))
     }
 
     /// The keys of the rows that fit.
     pub(crate) fn keys(&self, table: Table, fits: impl Fn(&Record) -> bool) -> Vec<Pk> {
-        let tables = self.server.tables();
-        tables.scan(self.tx, table).into_iter().filter(|row| fits(row)).map(|row| table.pk(row)).collect()
+        self.pick(table, |row| fits(row).then(|| table.pk(row)))
     }
 
     /// Whether a node is alive: state 0 and its lease not over.
     pub(crate) fn alive(&self, node: [u8; 16]) -> bool {
-        let row = self.get(Table::Node, &Pk::Id(node));
-        row.is_some_and(|row| int(&row, columns::node::STATE) == 0 && int(&row, columns::node::LEASE_UNTIL) > self.now)
+        let tables = self.server.tables();
+        let row = tables.get(self.tx, Table::Node, &Pk::Id(node));
+        row.is_some_and(|row| int(row, columns::node::STATE) == 0 && int(row, columns::node::LEASE_UNTIL) > self.now)
     }
 
     /// The nodes that are alive or leaving.
     pub(crate) fn present(&self) -> Vec<[u8; 16]> {
-        let here = self.select(Table::Node, |row| int(row, columns::node::STATE) <= 1);
-        here.iter().map(|row| id(row, columns::node::ID)).collect()
+        let present = |row: &Record| int(row, columns::node::STATE) <= 1;
+        self.pick(Table::Node, |row| present(row).then(|| id(row, columns::node::ID)))
     }
 
     /// Takes the lock of a row; waits for whoever has it.

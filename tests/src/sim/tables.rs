@@ -158,6 +158,17 @@ impl Tables {
         theirs.map(|(_, row)| row).chain(own).collect()
     }
 
+    /// The rows of one task as the transaction sees them, in a table whose key is a task and a number.
+    pub(crate) fn of_task(&self, tx: Tx, table: Table, task: [u8; 16]) -> Vec<&Record> {
+        let span = Pk::IdInt(task, i64::MIN)..=Pk::IdInt(task, i64::MAX);
+        let own = self.open.get(&tx).is_some_and(|open| open.overlay.keys().any(|at| at.0 == table));
+        if own {
+            let all = self.scan(tx, table).into_iter();
+            return all.filter(|row| span.contains(&table.pk(row))).collect();
+        }
+        self.rows[table as usize].range(span).map(|(_, row)| row).collect()
+    }
+
     /// Asks for the lock of a row, which need not exist.
     pub(crate) fn lock(&mut self, tx: Tx, table: Table, pk: &Pk, waker: &Waker) -> Locked {
         let place = (table, pk.clone());

@@ -27,7 +27,7 @@ use super::weather::Weather;
 use super::workload;
 
 /// The time that nodes have to settle after all faults are over: death and takeover of whoever was lost.
-const SETTLING: Duration = Duration::from_secs(20);
+const SETTLING: Duration = Duration::from_secs(12);
 /// The time by which everything must have ended after that.
 const ENDING: Duration = Duration::from_secs(150);
 
@@ -128,7 +128,7 @@ impl Plan {
             config.observer = Some(rule);
         }
         let weather = Weather::drawn(dice);
-        let trouble = Duration::from_secs(20 + dice.below(30) as u64);
+        let trouble = Duration::from_secs(12 + dice.below(24) as u64);
         Plan { seats, config, weather, trouble, drift: dice.chance(0.5) }
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
             rows.iter().map(|row| [&row[..=node::SLOTS], &[now.clone()]].concat()).collect()
         }
         Sql::OwnedShards => {
-            let mine = desk.select(Table::Shard, |row| row[shard::OWNER] == values[0]);
-            mine.iter().map(|row| vec![row[shard::SHARD].clone()]).collect()
+            let mine = |row: &Record| row[shard::OWNER] == values[0];
+            desk.pick(Table::Shard, |row| mine(row).then(|| vec![row[shard::SHARD].clone()]))
         }
         _ => return None,
     })

@@ -67,8 +67,10 @@ fn distinct(values: &[Value]) -> Vec<Pk> {
 }
 
 fn by_ids(desk: &Desk<'_>, values: &[Value], fits: impl Fn(&Record) -> bool, wanted: &[usize]) -> Vec<Record> {
-    let found = distinct(values).into_iter().filter_map(|pk| desk.get(Table::Task, &pk));
-    found.filter(fits).map(|row| columns(&row, wanted)).collect()
+    let tables = desk.server.tables();
+    let wanted_rows = distinct(values).into_iter();
+    let look = |pk: Pk| tables.get(desk.tx, Table::Task, &pk).filter(|row| fits(row)).map(|row| columns(row, wanted));
+    wanted_rows.filter_map(look).collect()
 }
 
 fn owned(values: &[Value], shard: i64) -> bool {

@@ -15,7 +15,7 @@ const LOST: i64 = AttemptEnd::Lost.code() as i64;
 
 pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Record>> {
     Some(match sql {
-        Sql::ReadHistory => last(desk.select(Table::History, |row| row[task::ID] == values[0])),
+        Sql::ReadHistory => last(desk.of_task(Table::History, id(values, 0))),
         Sql::ReadEnds => ended(desk, values, &[task::ID, task::TOKEN, task::STATE, history::REASON]),
         Sql::Outcomes => ended(desk, values, &[task::ID, task::ROUND, task::STATE, history::RESULT, task::ERROR]),
         Sql::ReadAttempt => {
@@ -23,7 +23,7 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
             let found = found.filter(|row| row[execution::TOKEN] == values[2] && int(row, execution::REASON) != LOST);
             found.map(|row| vec![row[execution::TASK].clone()]).into_iter().collect()
         }
-        Sql::Executions => desk.select(Table::Execution, |row| row[execution::TASK] == values[0]),
+        Sql::Executions => desk.of_task(Table::Execution, id(values, 0)),
         Sql::ListTasks => list(desk, Table::Task, values),
         Sql::ListHistory => list(desk, Table::History, values),
         Sql::ListHistoryByKey => {
@@ -51,7 +51,10 @@ fn last(mut rows: Vec<Record>) -> Vec<Record> {
 }
 
 fn ended(desk: &Desk<'_>, values: &[Value], columns: &[usize]) -> Vec<Record> {
-    let rows = desk.select(Table::History, |row| values.contains(&row[task::ID]));
+    let mut ids: Vec<[u8; 16]> = (0..values.len()).map(|at| id(values, at)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let rows: Vec<Record> = ids.into_iter().flat_map(|id| desk.of_task(Table::History, id)).collect();
     rows.iter().map(|row| columns.iter().map(|column| row[*column].clone()).collect()).collect()
 }
 

@@ -65,8 +65,8 @@ pub(super) async fn insert_missing(desk: &Desk<'_>, values: &[Value]) -> DbResul
     }
     let (id, round) = (id(&row, task::ID), int(&row, task::ROUND));
     let live = desk.get(Table::Task, &Pk::Id(id)).is_some();
-    let ended = |row: &Record| row[task::ID] == Value::Id(Some(id)) && int(row, task::ROUND) >= round;
-    let ended = !desk.bent(Mutation::SubmitAgainBlind) && !desk.keys(Table::History, ended).is_empty();
+    let ended = desk.of_task(Table::History, id).iter().any(|row| int(row, task::ROUND) >= round);
+    let ended = ended && !desk.bent(Mutation::SubmitAgainBlind);
     if live || ended {
         return Ok(0);
     }
