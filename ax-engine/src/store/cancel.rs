@@ -10,7 +10,7 @@ use super::rows::{Ended, Record, TASK_COLUMNS, state_of};
 use super::session::{Desk, Sent, again};
 use super::settle::record_ended;
 use super::text::Sql;
-use crate::db::{DbErrorKind, DbResult, Lane, Value};
+use crate::db::{DbError, DbErrorKind, DbResult, Lane, Value};
 
 /// What a cancel did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
