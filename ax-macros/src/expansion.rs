@@ -147,14 +147,13 @@ impl Job {
         } else {
             quote!(#(#docs)*)
         };
+        let quiet_handle = quiet(handle);
         let definition = self.definition();
         let task = self.task();
         quote! {
             #docs
-            #[allow(non_camel_case_types, clippy::exhaustive_enums)]
-            #visibility enum #handle {}
+            #visibility enum #quiet_handle {}
 
-            #[allow(clippy::absolute_paths, clippy::type_complexity)]
             impl #handle {
                 #definition
                 #task
@@ -243,7 +242,9 @@ impl Job {
             }
         });
         let function = quiet(&self.function);
-        let deprecated = self.deprecated.then(|| quote!(#[allow(deprecated)]));
+        let deprecated = self
+            .deprecated
+            .then(|| quote!(#[expect(deprecated, reason = "the tasks that are left still run")]));
         let wait = self.is_async.then(|| quote!(.await));
         let into_json = member(&self.returns, &quote!(#sdk::JobReturn), "into_json");
         let give = quote!(#into_json(#function(#(#values),*)#wait));
@@ -303,9 +304,8 @@ impl Job {
             writes.push(quote!(let #arguments = #write(&#ident, #key, #arguments);));
         }
         let (first, last) = ends(&self.returns);
-        let output = member(&self.returns, &quote!(#sdk::JobReturn), "Output");
-        let submission = placed(&quote!(#sdk::Submission), first);
-        let submission = quote_spanned!(last=> #submission<#output>);
+        let (returns, task_of) = (&self.returns, placed(&quote!(#sdk::TaskOf), first));
+        let submission = quote_spanned!(last=> #task_of<#returns>);
         let doc = format!("A task of the job `{name}`; it does nothing until it is submitted.");
         quote! {
             #[doc = #doc]

@@ -5,8 +5,8 @@
 //! engine understands. Nothing here guesses: what cannot be read is an error on its own token, and several errors are
 //! reported together.
 //!
-//! The way of a job: [`attributes`] and [`schedule`] read the options, [`signature`] reads the parameters, [`expansion`]
-//! writes the code. [`setting`] is the common grammar `name = value`, [`fault`] collects errors.
+//! The way of a job: `attributes` and `schedule` read the options, `signature` reads the parameters, `expansion`
+//! writes the code. `setting` is the common grammar `name = value`, `fault` collects errors.
 
 mod attributes;
 mod expansion;

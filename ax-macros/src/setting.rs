@@ -147,7 +147,7 @@ impl Setting {
         };
         list.elems
             .iter()
-            .map(|element| text_literal(element).ok_or_else(wrong))
+            .map(|element| text_literal(&ungroup(element.clone())).ok_or_else(wrong))
             .collect()
     }
 
@@ -231,7 +231,6 @@ fn text_literal(expression: &Expr) -> Option<LitStr> {
             lit: Lit::Str(text),
             ..
         }) => Some(text.clone()),
-        Expr::Group(group) => text_literal(&group.expr),
         _ => None,
     }
 }

@@ -6,3 +6,6 @@ pub use ax_engine::job::{
     JobEntry, JobReturn, ScheduleDef, States, TriggerDef,
 };
 pub use inventory;
+
+/// What `task(…)` of a function gives that returns `R`.
+pub type TaskOf<R> = Submission<<R as JobReturn>::Output>;

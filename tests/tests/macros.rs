@@ -439,15 +439,15 @@ async fn names_of_the_user_do_not_get_in_the_way() {
 }
 
 macro_rules! stamp {
-    ($function:ident, $name:literal, $limit:expr, $parameter:ident: $kind:ty) => {
-        #[ax_job(name = $name, timeout = $limit)]
+    ($function:ident, $name:literal, $limit:expr, $retries:expr, $parameter:ident: $kind:ty) => {
+        #[ax_job(name = $name, timeout = $limit, retries = $retries)]
         async fn $function($parameter: $kind) -> JobResult<$kind> {
             Ok($parameter)
         }
     };
 }
 
-stamp!(stamped_job, "stamped", "5s", number: u16);
+stamp!(stamped_job, "stamped", "5s", 7, number: u16);
 
 #[tokio::test]
 async fn jobs_can_be_written_by_a_macro() {
@@ -456,6 +456,7 @@ async fn jobs_can_be_written_by_a_macro() {
         r#"{"number":9}"#
     );
     assert_eq!(stamped_job::JOB.timeout_ms, Some(5_000));
+    assert_eq!(stamped_job::JOB.max_retries, Some(7));
     assert_eq!(
         result(stamped_job::JOB, r#"{"number":9}"#).await.unwrap(),
         "9"

@@ -1,3 +1,5 @@
+//! Parameters that borrow: the message says what to own instead.
+
 use ax_sdk::State;
 use ax_sdk::prelude::*;
 

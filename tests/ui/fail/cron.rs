@@ -1,3 +1,5 @@
+//! Cron texts are checked while compiling: the message names the field, the zone or why it never fires.
+
 use ax_sdk::prelude::*;
 
 #[ax_job]

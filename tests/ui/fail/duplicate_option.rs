@@ -1,3 +1,5 @@
+//! An option is given once, and a name is a name.
+
 use ax_sdk::prelude::*;
 
 #[ax_job(name = "a", retries = 1, name = "b")]

@@ -1,3 +1,5 @@
+//! Durations and back-offs are texts with units.
+
 use ax_sdk::prelude::*;
 
 #[ax_job(timeout = "30 parsecs")]

@@ -1,3 +1,5 @@
+//! A method is no job; the message says where its `self` goes.
+
 use ax_sdk::prelude::*;
 
 struct Shop;

@@ -1,3 +1,5 @@
+//! An injected type without `FromJob`.
+
 use ax_sdk::prelude::*;
 
 struct Mailer;

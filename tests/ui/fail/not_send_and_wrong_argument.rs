@@ -1,3 +1,5 @@
+//! A future that cannot move between threads, and a wrong argument: both on the user's own line.
+
 use std::rc::Rc;
 
 use ax_sdk::prelude::*;

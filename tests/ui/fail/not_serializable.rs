@@ -1,3 +1,5 @@
+//! Parameters that cannot be stored as JSON, or have no default.
+
 use ax_sdk::prelude::*;
 
 struct Order {

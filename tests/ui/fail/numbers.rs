@@ -1,3 +1,5 @@
+//! Numbers are whole, in range, and without quotes.
+
 use ax_sdk::prelude::*;
 
 #[ax_job(retries = -1, priority = 10)]

@@ -1,3 +1,5 @@
+//! Words of policies, with the near word.
+
 use ax_sdk::prelude::*;
 
 #[ax_job(on_lost = "retyr")]

@@ -1,3 +1,5 @@
+//! What a job returns: one error each, on the return type.
+
 use ax_sdk::prelude::*;
 
 struct Closed;

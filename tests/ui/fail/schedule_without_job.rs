@@ -1,3 +1,5 @@
+//! A schedule needs a job.
+
 use ax_sdk::prelude::*;
 
 #[ax_schedule(every = "10s")]

@@ -1,3 +1,5 @@
+//! Functions that can be no job, each with its reason.
+
 use ax_sdk::prelude::*;
 
 #[ax_job]

@@ -1,3 +1,5 @@
+//! A tick has no payload, so every parameter needs a value without one.
+
 use ax_sdk::prelude::*;
 
 #[ax_job]

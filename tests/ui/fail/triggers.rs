@@ -1,3 +1,5 @@
+//! A schedule has one trigger, and options that go with it.
+
 use ax_sdk::prelude::*;
 
 #[ax_job]

@@ -1,3 +1,5 @@
+//! Unknown options: the near word, or the place where the option belongs.
+
 use ax_sdk::prelude::*;
 
 #[ax_job(retires = 3, cron = "0 0 2 * * *", rename = "x", colour = "red")]
