@@ -1,9 +1,10 @@
 //! Who waits for which outcome.
 //!
-//! An outcome written by this node wakes its waiters at once; for the others a loop asks the history in batches.
+//! An outcome written by this node wakes its waiters at once. For the others a loop asks the history in batches: at once
+//! for who has just come, since what is waited for may have ended before, and then again and again for all.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ax_core::{Error, ErrorKind, Outcome, State, TaskId};
@@ -28,6 +29,7 @@ const ASK_BATCH: usize = 256;
 #[derive(Default)]
 pub struct Outcomes {
     waiters: Mutex<HashMap<Round, Vec<oneshot::Sender<RawOutcome>>>>,
+    fresh: Mutex<Vec<Round>>,
     arrived: Notify,
 }
 
@@ -39,6 +41,7 @@ impl Outcomes {
     pub async fn wait(&self, round: Round) -> Result<RawOutcome, Error> {
         let (tell, told) = oneshot::channel();
         self.with(|w| w.entry(round).or_default().push(tell));
+        self.fresh().push(round);
         self.arrived.notify_one();
         told.await.map_err(|_| {
             Error::new(
@@ -65,6 +68,10 @@ impl Outcomes {
         self.with(HashMap::clear);
     }
 
+    fn somebody_waits(&self) -> bool {
+        self.with(|w| !w.is_empty())
+    }
+
     fn awaited(&self) -> Vec<Round> {
         self.with(|w| {
             w.retain(|_, waiters| {
@@ -77,6 +84,10 @@ impl Outcomes {
         })
     }
 
+    fn fresh(&self) -> MutexGuard<'_, Vec<Round>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn with<T>(
         &self,
         f: impl FnOnce(&mut HashMap<Round, Vec<oneshot::Sender<RawOutcome>>>) -> T,
@@ -85,22 +96,25 @@ impl Outcomes {
     }
 }
 
-/// Asks the history about outcomes that other nodes write.
+/// Asks the history about outcomes that other nodes write, or that were written before anybody waited.
 pub async fn run(node: Arc<Node>, stop: Stop) {
     let outcomes = &node.outcomes;
+    let clock = &node.world.clock;
+    let mut ask_all_at = clock.micros();
     while !stop.is_cancelled() {
-        let awaited = outcomes.awaited();
-        let pause = async {
-            if awaited.is_empty() {
-                outcomes.arrived.notified().await;
-            } else {
-                node.world.clock.sleep(ASK_EVERY).await;
+        let left = u64::try_from(ask_all_at - clock.micros()).unwrap_or(0);
+        let awaited = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = outcomes.arrived.notified() => std::mem::take(&mut *outcomes.fresh()),
+            () = clock.sleep(Duration::from_micros(left)), if outcomes.somebody_waits() => {
+                ask_all_at = clock.micros() + ASK_EVERY.as_micros() as i64;
+                outcomes.awaited()
             }
         };
         for batch in awaited.chunks(ASK_BATCH) {
             ask(&node, batch).await;
         }
-        tokio::select! { biased; () = stop.cancelled() => {}, () = pause => {} }
     }
 }
 
