@@ -26,7 +26,9 @@ use proc_macro::TokenStream;
 /// ```ignore
 /// #[ax_job(name = "order.close", retries = 3, timeout = "30s")]
 /// #[ax_schedule(delay = "30m")]
-/// async fn close_order(order_id: u64, db: State<Pool>) -> JobResult<Closed> { … }
+/// async fn close_order(order_id: u64, db: State<Pool>) -> JobResult<Closed> {
+///     db.close(order_id).await
+/// }
 ///
 /// ax.submit(close_order::task(42)).await?;
 /// ```
