@@ -1,7 +1,26 @@
 //! A library with public jobs whose author denies every lint that the generated code could touch.
-#![deny(warnings, missing_docs, unused, nonstandard_style, unreachable_pub, dead_code, private_interfaces)]
-#![deny(missing_debug_implementations, unused_qualifications, unsafe_code, missing_copy_implementations)]
-#![deny(let_underscore_drop, single_use_lifetimes, trivial_casts, unused_results, elided_lifetimes_in_paths)]
+#![deny(
+    warnings,
+    missing_docs,
+    unused,
+    nonstandard_style,
+    unreachable_pub,
+    dead_code,
+    private_interfaces
+)]
+#![deny(
+    missing_debug_implementations,
+    unused_qualifications,
+    unsafe_code,
+    missing_copy_implementations
+)]
+#![deny(
+    let_underscore_drop,
+    single_use_lifetimes,
+    trivial_casts,
+    unused_results,
+    elided_lifetimes_in_paths
+)]
 
 /// Jobs around orders.
 pub mod orders {
