@@ -73,13 +73,27 @@ impl Plan {
     /// Long enough that a worker lives for about two leases between two kills.
     fn span(&self) -> Duration {
         let each = [(self.kills, 1.0), (self.pauses, 1.6), (self.cuts, 0.5)];
-        let longest = each.map(|(n, seconds)| f64::from(n) * seconds).into_iter().fold(4.0, f64::max);
+        let longest = each
+            .map(|(n, seconds)| f64::from(n) * seconds)
+            .into_iter()
+            .fold(4.0, f64::max);
         Duration::from_secs_f64(longest)
     }
 
     fn wanted(&self) -> Wanted {
-        let Plan { kills, pauses, cuts, .. } = *self;
-        Wanted { kills, pauses, cuts, span: self.span(), lease: LEASE }
+        let Plan {
+            kills,
+            pauses,
+            cuts,
+            ..
+        } = *self;
+        Wanted {
+            kills,
+            pauses,
+            cuts,
+            span: self.span(),
+            lease: LEASE,
+        }
     }
 }
 
@@ -96,14 +110,27 @@ pub async fn run(plan: &Plan, stop: &CancellationToken) -> anyhow::Result<Verdic
     };
     let verdict = on_ground(plan, &ground, folder.path(), stop).await;
     if plan.keep {
-        eprintln!("{}: kept {} and {}", ground.name(), folder.keep().display(), ground.url(None));
+        eprintln!(
+            "{}: kept {} and {}",
+            ground.name(),
+            folder.keep().display(),
+            ground.url(None)
+        );
     } else {
-        ground.remove().await.context("the database of the run stays behind")?;
+        ground
+            .remove()
+            .await
+            .context("the database of the run stays behind")?;
     }
     verdict
 }
 
-async fn on_ground(plan: &Plan, ground: &Ground, folder: &Path, stop: &CancellationToken) -> anyhow::Result<Verdict> {
+async fn on_ground(
+    plan: &Plan,
+    ground: &Ground,
+    folder: &Path,
+    stop: &CancellationToken,
+) -> anyhow::Result<Verdict> {
     let begin = Instant::now();
     let proxy = match ground.server()? {
         Some(server) => Some(Proxy::start(server).await?),
@@ -118,18 +145,33 @@ async fn on_ground(plan: &Plan, ground: &Ground, folder: &Path, stop: &Cancellat
         seed: plan.seed,
     };
     let mut fleet = Fleet::start(launch.clone(), plan.nodes)?;
-    let run = Run { plan, ground, launch, proxy: proxy.as_ref(), stop };
+    let run = Run {
+        plan,
+        ground,
+        launch,
+        proxy: proxy.as_ref(),
+        stop,
+    };
     let deeds = run.to_rest(&mut fleet).await;
     fleet.end().await;
     let (deeds, crashes) = (deeds?, fleet.crashes());
-    crashes.iter().for_each(|crash| eprintln!("{}: {crash}", ground.name()));
+    crashes
+        .iter()
+        .for_each(|crash| eprintln!("{}: {crash}", ground.name()));
     let frame = Frame {
         database: ground.name().to_owned(),
-        deeds: Deeds { crashes: crashes.len() as u64, ..deeds },
+        deeds: Deeds {
+            crashes: crashes.len() as u64,
+            ..deeds
+        },
         seconds: begin.elapsed().as_secs(),
         seed: plan.seed,
     };
-    Ok(verdict::judge(frame, &ledger::read_all(folder)?, &ground.facts().await?))
+    Ok(verdict::judge(
+        frame,
+        &ledger::read_all(folder)?,
+        &ground.facts().await?,
+    ))
 }
 
 struct Run<'a> {
@@ -145,34 +187,60 @@ impl Run<'_> {
     async fn to_rest(&self, fleet: &mut Fleet) -> anyhow::Result<Deeds> {
         let (ax, submits, quiet) = self.submit_here().await?;
         let wanted = self.plan.wanted();
-        self.say(&format!("{} workers, faults for {} s", self.plan.nodes, wanted.span.as_secs()));
+        self.say(&format!(
+            "{} workers, faults for {} s",
+            self.plan.nodes,
+            wanted.span.as_secs()
+        ));
         let done = faults::run(&wanted, fleet, self.proxy, self.plan.seed, self.stop).await?;
-        self.until("every cut has met a commit", || async { Ok(self.proxy.map_or(0, Proxy::waiting) == 0) }).await?;
+        self.until("every cut has met a commit", || async {
+            Ok(self.proxy.map_or(0, Proxy::waiting) == 0)
+        })
+        .await?;
         let (cuts, withheld) = self.proxy.map_or((0, 0), Proxy::tally);
-        self.say(&format!("{} kills, {} pauses, {cuts} cuts; waiting for rest", done.kills, done.pauses));
+        self.say(&format!(
+            "{} kills, {} pauses, {cuts} cuts; waiting for rest",
+            done.kills, done.pauses
+        ));
         quiet.cancel();
         fleet.quiet().await?;
         submits.await?;
-        let came = self.until("every task has come to rest", || async { Ok(self.ground.live().await? == 0) }).await;
+        let came = self
+            .until("every task has come to rest", || async {
+                Ok(self.ground.live().await? == 0)
+            })
+            .await;
         fleet.look_after()?;
         // Tasks that never come to rest are a verdict, not a failure of the run; an interruption is one.
         anyhow::ensure!(!self.stop.is_cancelled(), "the run was interrupted");
         came.unwrap_or_else(|error| self.say(&error.to_string()));
         fleet.shutdown().await?;
         ax.shutdown().await;
-        Ok(Deeds { kills: done.kills, pauses: done.pauses, cuts, withheld, crashes: 0 })
+        Ok(Deeds {
+            kills: done.kills,
+            pauses: done.pauses,
+            cuts,
+            withheld,
+            crashes: 0,
+        })
     }
 
     /// A node of the harness itself that only submits.
     async fn submit_here(&self) -> anyhow::Result<(Ax, JoinHandle<()>, CancellationToken)> {
         let ledger = Ledger::create(&self.launch.folder.join("harness.ledger"))?;
-        let ax = Ax::builder(self.launch.url.as_str()).only_given_jobs().app("kill-harness", "").configure(|config| {
-            config.lease = LEASE;
-            config.beat = LEASE / 4;
-            config.roles.execute = false;
-            config.roles.trigger = false;
-        });
-        let ax = ax.start().await.context("the harness cannot join the cluster")?;
+        let ax = Ax::builder(self.launch.url.as_str())
+            .only_given_jobs()
+            .app("kill-harness", "")
+            .configure(|config| {
+                config.lease = LEASE;
+                config.beat = LEASE / 4;
+                config.roles.execute = false;
+                config.roles.trigger = false;
+            });
+        let ax = ax
+            .start()
+            .await
+            .context("the harness cannot join the cluster")?;
         let quiet = CancellationToken::new();
         let submitter = Submitter {
             ax: ax.clone(),

@@ -52,19 +52,34 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 fn draw_plan(wanted: &Wanted, chance: &mut Xoshiro256PlusPlus) -> Vec<(Duration, Fault)> {
     let mut plan = Vec::new();
-    let mut spread = |n: u32, chance: &mut Xoshiro256PlusPlus, fault: &mut dyn FnMut(u32, &mut Xoshiro256PlusPlus) -> Fault| {
-        for place in 0..n {
-            let share = (f64::from(place) + chance.random::<f64>()) / f64::from(n);
-            plan.push((wanted.span.mul_f64(share), fault(place, chance)));
-        }
-    };
+    let mut spread =
+        |n: u32,
+         chance: &mut Xoshiro256PlusPlus,
+         fault: &mut dyn FnMut(u32, &mut Xoshiro256PlusPlus) -> Fault| {
+            for place in 0..n {
+                let share = (f64::from(place) + chance.random::<f64>()) / f64::from(n);
+                plan.push((wanted.span.mul_f64(share), fault(place, chance)));
+            }
+        };
     spread(wanted.kills, chance, &mut |_, _| Fault::Kill);
-    spread(wanted.pauses, chance, &mut |place, _| Fault::Pause(wanted.lease.mul_f64([0.5, 1.0, 3.0][place as usize % 3])));
-    spread(wanted.cuts, chance, &mut |_, chance| {
-        let cut = if chance.random_bool(0.5) { Cut::AfterReply } else { Cut::AtOnce };
-        Fault::Cut { cut, skip: chance.random_range(0..6) }
+    spread(wanted.pauses, chance, &mut |place, _| {
+        Fault::Pause(wanted.lease.mul_f64([0.5, 1.0, 3.0][place as usize % 3]))
     });
-    spread(wanted.cuts / 4, chance, &mut |_, chance| Fault::Cut { cut: Cut::Withheld, skip: chance.random_range(0..6) });
+    spread(wanted.cuts, chance, &mut |_, chance| {
+        let cut = if chance.random_bool(0.5) {
+            Cut::AfterReply
+        } else {
+            Cut::AtOnce
+        };
+        Fault::Cut {
+            cut,
+            skip: chance.random_range(0..6),
+        }
+    });
+    spread(wanted.cuts / 4, chance, &mut |_, chance| Fault::Cut {
+        cut: Cut::Withheld,
+        skip: chance.random_range(0..6),
+    });
     plan
 }
 
@@ -95,14 +110,26 @@ pub async fn run(
 ) -> anyhow::Result<Done> {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
     let begin = Instant::now();
-    let mut agenda = Agenda { faults: BTreeMap::new(), number: 0 };
+    let mut agenda = Agenda {
+        faults: BTreeMap::new(),
+        number: 0,
+    };
     for (at, fault) in draw_plan(wanted, &mut chance) {
         agenda.add(begin + at, fault);
     }
     agenda.add(begin + AGAIN, Fault::LookAfter);
-    let mut storm = Storm { fleet, proxy, chance, done: Done::default(), end: begin + wanted.span };
+    let mut storm = Storm {
+        fleet,
+        proxy,
+        chance,
+        done: Done::default(),
+        end: begin + wanted.span,
+    };
     while let Some(((at, _), fault)) = agenda.faults.pop_first() {
-        anyhow::ensure!(timeout_at(at, stop.cancelled()).await.is_err(), "the run was interrupted");
+        anyhow::ensure!(
+            timeout_at(at, stop.cancelled()).await.is_err(),
+            "the run was interrupted"
+        );
         if let Some((at, fault)) = storm.strike(fault).await? {
             agenda.add(at, fault);
         }
@@ -167,7 +194,13 @@ mod tests {
 
     fn plan(seed: u64) -> Vec<(Duration, Fault)> {
         let lease = Duration::from_secs(2);
-        let wanted = Wanted { kills: 10, pauses: 6, cuts: 20, span: Duration::from_secs(10), lease };
+        let wanted = Wanted {
+            kills: 10,
+            pauses: 6,
+            cuts: 20,
+            span: Duration::from_secs(10),
+            lease,
+        };
         draw_plan(&wanted, &mut Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
@@ -175,12 +208,29 @@ mod tests {
     fn a_seed_gives_one_plan_with_all_that_is_wanted() {
         assert_eq!(plan(7), plan(7));
         assert_ne!(plan(7), plan(8));
-        let count = |matches: fn(&Fault) -> bool| plan(7).iter().filter(|(_, fault)| matches(fault)).count();
+        let count = |matches: fn(&Fault) -> bool| {
+            plan(7).iter().filter(|(_, fault)| matches(fault)).count()
+        };
         assert_eq!(count(|fault| *fault == Fault::Kill), 10);
         for span in [1, 2, 6].map(Duration::from_secs) {
-            assert_eq!(plan(7).iter().filter(|(_, fault)| *fault == Fault::Pause(span)).count(), 2);
+            assert_eq!(
+                plan(7)
+                    .iter()
+                    .filter(|(_, fault)| *fault == Fault::Pause(span))
+                    .count(),
+                2
+            );
         }
-        assert_eq!(count(|fault| matches!(fault, Fault::Cut { cut: Cut::Withheld, .. })), 5);
+        assert_eq!(
+            count(|fault| matches!(
+                fault,
+                Fault::Cut {
+                    cut: Cut::Withheld,
+                    ..
+                }
+            )),
+            5
+        );
         assert_eq!(count(|fault| matches!(fault, Fault::Cut { .. })), 25);
         assert!(plan(7).iter().all(|(at, _)| *at < Duration::from_secs(10)));
     }

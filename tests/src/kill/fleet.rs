@@ -63,13 +63,21 @@ impl Fleet {
     ///
     /// When a process cannot be started.
     pub fn start(launch: Launch, n: usize) -> anyhow::Result<Fleet> {
-        let workers = (0..n).map(|slot| launch.start(slot, 1)).collect::<Result<_, _>>()?;
-        Ok(Fleet { launch, workers, crashes: Vec::new() })
+        let workers = (0..n)
+            .map(|slot| launch.start(slot, 1))
+            .collect::<Result<_, _>>()?;
+        Ok(Fleet {
+            launch,
+            workers,
+            crashes: Vec::new(),
+        })
     }
 
     /// The slots whose worker is not paused.
     pub fn awake(&self) -> Vec<usize> {
-        (0..self.workers.len()).filter(|slot| !self.workers[*slot].paused).collect()
+        (0..self.workers.len())
+            .filter(|slot| !self.workers[*slot].paused)
+            .collect()
     }
 
     /// Kills a worker with SIGKILL and starts another in its place.
@@ -78,7 +86,11 @@ impl Fleet {
     ///
     /// When the new process cannot be started.
     pub async fn kill(&mut self, slot: usize) -> anyhow::Result<()> {
-        self.workers[slot].child.kill().await.context("a worker cannot be killed")?;
+        self.workers[slot]
+            .child
+            .kill()
+            .await
+            .context("a worker cannot be killed")?;
         self.restart(slot)
     }
 
@@ -134,7 +146,8 @@ impl Fleet {
         for slot in 0..self.workers.len() {
             let says = &mut self.workers[slot].says;
             let said = timeout(Duration::from_secs(90), says.next_line()).await;
-            let said = said.with_context(|| format!("worker {slot} does not end its submits"))??;
+            let said =
+                said.with_context(|| format!("worker {slot} does not end its submits"))??;
             if said.as_deref() != Some(QUIET) {
                 self.look_after()?;
             }
@@ -156,7 +169,10 @@ impl Fleet {
                 Ok(status) if status.as_ref().is_ok_and(ExitStatus::success) => {}
                 Ok(status) => self.note_crash(slot, status?),
                 Err(_) => {
-                    self.crashes.push(format!("worker {} did not shut down within a minute", self.workers[slot].name));
+                    self.crashes.push(format!(
+                        "worker {} did not shut down within a minute",
+                        self.workers[slot].name
+                    ));
                     self.workers[slot].child.kill().await?;
                 }
             }
@@ -182,11 +198,15 @@ impl Fleet {
         let log = std::fs::read_to_string(self.launch.log(name)).unwrap_or_default();
         let last: Vec<&str> = log.lines().rev().take(5).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("\n    ");
-        self.crashes.push(format!("worker {name} ended by itself ({status}):\n    {last}"));
+        self.crashes.push(format!(
+            "worker {name} ended by itself ({status}):\n    {last}"
+        ));
     }
 
     fn restart(&mut self, slot: usize) -> anyhow::Result<()> {
-        self.workers[slot] = self.launch.start(slot, self.workers[slot].incarnation + 1)?;
+        self.workers[slot] = self
+            .launch
+            .start(slot, self.workers[slot].incarnation + 1)?;
         Ok(())
     }
 }
@@ -201,10 +221,16 @@ impl Launch {
         let mut child = Command::new(&self.program)
             .arg("worker")
             .args(["--name", &name])
-            .args(["--ledger".as_ref(), self.folder.join(format!("{name}.ledger")).as_os_str()])
+            .args([
+                "--ledger".as_ref(),
+                self.folder.join(format!("{name}.ledger")).as_os_str(),
+            ])
             .args(["--tasks-per-second", &self.rate.to_string()])
             .args(["--lease-ms", &self.lease.as_millis().to_string()])
-            .args(["--seed", &(self.seed ^ (slot as u64) << 32 ^ incarnation).to_string()])
+            .args([
+                "--seed",
+                &(self.seed ^ (slot as u64) << 32 ^ incarnation).to_string(),
+            ])
             .env(DATABASE, &self.url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -216,14 +242,26 @@ impl Launch {
             .context("a worker cannot be started")?;
         let stdin = child.stdin.take();
         let says = child.stdout.take().context("a worker has no stdout")?;
-        Ok(Worker { name, incarnation, child, stdin, says: BufReader::new(says).lines(), paused: false })
+        Ok(Worker {
+            name,
+            incarnation,
+            child,
+            stdin,
+            says: BufReader::new(says).lines(),
+            paused: false,
+        })
     }
 }
 
 impl Worker {
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let sent = pid.map_or(Err(io::Error::other("it has ended")), |pid| Ok(kill_process(pid, signal)?));
+        let pid = self
+            .child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let sent = pid.map_or(Err(io::Error::other("it has ended")), |pid| {
+            Ok(kill_process(pid, signal)?)
+        });
         match sent {
             Err(error) if error.raw_os_error() != Some(rustix::io::Errno::SRCH.raw_os_error()) => {
                 Err(error).with_context(|| format!("worker {} takes no signal", self.name))

@@ -10,7 +10,10 @@ use anyhow::Context as _;
 use ax_sdk::{AttemptEnd, TaskId, TaskState};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgConnection, SqliteConnection};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, PgConnection,
+    SqliteConnection,
+};
 
 use super::verdict::{Facts, Finished};
 
@@ -39,10 +42,14 @@ impl Ground {
     /// When it does not answer, or does not let this user create databases.
     pub async fn postgres(seed: u64) -> anyhow::Result<Ground> {
         let url = std::env::var("AX_TEST_POSTGRES_URL").unwrap_or_else(|_| POSTGRES.to_owned());
-        let admin = PgConnectOptions::from_str(&url).context("AX_TEST_POSTGRES_URL cannot be read")?;
+        let admin =
+            PgConnectOptions::from_str(&url).context("AX_TEST_POSTGRES_URL cannot be read")?;
         let name = format!("ax_kill_{}_{seed:x}", std::process::id());
         let ground = Ground::Postgres { admin, name };
-        ground.admin_says("CREATE DATABASE").await.context("PostgreSQL gives no database for the run")?;
+        ground
+            .admin_says("CREATE DATABASE")
+            .await
+            .context("PostgreSQL gives no database for the run")?;
         Ok(ground)
     }
 
@@ -70,7 +77,10 @@ impl Ground {
             Ground::Postgres { admin, .. } => {
                 let host = admin.get_host();
                 let reachable = admin.get_socket().is_none() && !host.starts_with('/');
-                anyhow::ensure!(reachable, "give AX_TEST_POSTGRES_URL a host and port: the proxy speaks TCP");
+                anyhow::ensure!(
+                    reachable,
+                    "give AX_TEST_POSTGRES_URL a host and port: the proxy speaks TCP"
+                );
                 Ok(Some(format!("{host}:{}", admin.get_port())))
             }
         }
@@ -129,9 +139,18 @@ impl Ground {
             ),
         };
         Ok(Facts {
-            live: live.into_iter().map(|(id,): (Vec<u8>,)| task_id(&id)).collect::<Result<_, _>>()?,
-            history: history.into_iter().map(finished).collect::<Result<_, _>>()?,
-            attempts: attempts.into_iter().map(attempt).collect::<Result<_, _>>()?,
+            live: live
+                .into_iter()
+                .map(|(id,): (Vec<u8>,)| task_id(&id))
+                .collect::<Result<_, _>>()?,
+            history: history
+                .into_iter()
+                .map(finished)
+                .collect::<Result<_, _>>()?,
+            attempts: attempts
+                .into_iter()
+                .map(attempt)
+                .collect::<Result<_, _>>()?,
         })
     }
 
@@ -148,11 +167,18 @@ impl Ground {
     }
 
     async fn admin_says(&self, verb: &str) -> anyhow::Result<()> {
-        let Ground::Postgres { admin, name } = self else { return Ok(()) };
-        let force = if verb.starts_with("DROP") { " WITH (FORCE)" } else { "" };
+        let Ground::Postgres { admin, name } = self else {
+            return Ok(());
+        };
+        let force = if verb.starts_with("DROP") {
+            " WITH (FORCE)"
+        } else {
+            ""
+        };
         let mut conn = PgConnection::connect_with(admin).await?;
         // The name is made of digits and letters by `postgres` above.
-        conn.execute(AssertSqlSafe(format!("{verb} {name}{force}"))).await?;
+        conn.execute(AssertSqlSafe(format!("{verb} {name}{force}")))
+            .await?;
         conn.close().await?;
         Ok(())
     }
@@ -160,7 +186,9 @@ impl Ground {
     async fn connect(&self) -> anyhow::Result<Hand> {
         Ok(match self {
             Ground::Postgres { .. } => Hand::Postgres(self.postgres_options().connect().await?),
-            Ground::Sqlite(path) => Hand::Sqlite(SqliteConnectOptions::new().filename(path).connect().await?),
+            Ground::Sqlite(path) => {
+                Hand::Sqlite(SqliteConnectOptions::new().filename(path).connect().await?)
+            }
         })
     }
 }
@@ -174,20 +202,31 @@ const LIVE: &str = "SELECT id FROM ax_task";
 const HISTORY: &str = "SELECT id, CAST(state AS BIGINT), fence, payload, result FROM ax_history";
 const ATTEMPTS: &str = "SELECT task, fence, CAST(reason AS BIGINT) FROM ax_execution";
 
-fn finished((id, state, fence, payload, output): (Vec<u8>, i64, i64, String, Option<String>)) -> anyhow::Result<Finished> {
-    let state = i16::try_from(state).ok().and_then(TaskState::from_code).context("a state is unknown")?;
+fn finished(
+    (id, state, fence, payload, output): (Vec<u8>, i64, i64, String, Option<String>),
+) -> anyhow::Result<Finished> {
+    let state = i16::try_from(state)
+        .ok()
+        .and_then(TaskState::from_code)
+        .context("a state is unknown")?;
     let payload: serde_json::Value = serde_json::from_str(&payload)?;
     Ok(Finished {
         id: task_id(&id)?,
         state,
         fence,
-        label: payload["label"].as_str().context("a payload has no label")?.to_owned(),
+        label: payload["label"]
+            .as_str()
+            .context("a payload has no label")?
+            .to_owned(),
         output: output.map(|text| serde_json::from_str(&text)).transpose()?,
     })
 }
 
 fn attempt((task, fence, reason): (Vec<u8>, i64, i64)) -> anyhow::Result<(TaskId, i64, String)> {
-    let reason = i16::try_from(reason).ok().and_then(AttemptEnd::from_code).context("a reason is unknown")?;
+    let reason = i16::try_from(reason)
+        .ok()
+        .and_then(AttemptEnd::from_code)
+        .context("a reason is unknown")?;
     Ok((task_id(&task)?, fence, reason.as_str().to_owned()))
 }
 

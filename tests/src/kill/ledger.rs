@@ -104,7 +104,9 @@ impl Ledger {
     /// When it cannot be created.
     pub fn create(path: &Path) -> anyhow::Result<Ledger> {
         let file = OpenOptions::new().append(true).create_new(true).open(path);
-        Ok(Ledger(Arc::new(file.with_context(|| format!("failed to create {}", path.display()))?)))
+        Ok(Ledger(Arc::new(file.with_context(|| {
+            format!("failed to create {}", path.display())
+        })?)))
     }
 
     /// Appends a line.
@@ -116,7 +118,10 @@ impl Ledger {
         match (&*self.0).write(&bytes) {
             Ok(written) if written == bytes.len() => {}
             other => {
-                eprintln!("the ledger cannot be written: {other:?} of {} bytes", bytes.len());
+                eprintln!(
+                    "the ledger cannot be written: {other:?} of {} bytes",
+                    bytes.len()
+                );
                 std::process::exit(3);
             }
         }
@@ -125,7 +130,10 @@ impl Ledger {
     /// Notes that a handler begins.
     pub fn start(&self, context: &JobContext) -> Run {
         self.write(&Line::Started(Execution::now(context)));
-        Run { ledger: self.clone(), context: context.clone() }
+        Run {
+            ledger: self.clone(),
+            context: context.clone(),
+        }
     }
 }
 
@@ -154,7 +162,10 @@ impl Run {
     }
 
     fn end(&self, output: Option<String>) {
-        self.ledger.write(&Line::Ended { execution: Execution::now(&self.context), output });
+        self.ledger.write(&Line::Ended {
+            execution: Execution::now(&self.context),
+            output,
+        });
     }
 }
 
@@ -167,7 +178,10 @@ pub fn read_all(folder: &Path) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "ledger") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "ledger")
+        {
             let content = std::fs::read_to_string(&path)?;
             lines.extend(parse(&content).with_context(|| format!("{} is broken", path.display()))?);
         }
@@ -177,7 +191,10 @@ pub fn read_all(folder: &Path) -> anyhow::Result<Vec<Line>> {
 
 fn parse(content: &str) -> anyhow::Result<Vec<Line>> {
     let whole = content.rfind('\n').map_or("", |end| &content[..end]);
-    whole.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+    whole
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -191,18 +208,35 @@ mod tests {
     #[test]
     fn lines_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let execution = Execution { task: task(), fence: 2, attempt: 1, pid: 9, at: monotonic() };
+        let execution = Execution {
+            task: task(),
+            fence: 2,
+            attempt: 1,
+            pid: 9,
+            at: monotonic(),
+        };
         let lines = [
-            Line::Intent { label: "a-1".into() },
-            Line::Submitted { label: "a-1".into(), id: task() },
+            Line::Intent {
+                label: "a-1".into(),
+            },
+            Line::Submitted {
+                label: "a-1".into(),
+                id: task(),
+            },
             Line::Started(execution.clone()),
-            Line::Ended { execution, output: Some("x".into()) },
+            Line::Ended {
+                execution,
+                output: Some("x".into()),
+            },
         ];
         let ledger = Ledger::create(&folder.path().join("one.ledger")).unwrap();
         lines.iter().for_each(|line| ledger.write(line));
         std::fs::write(folder.path().join("one.log"), "no ledger").unwrap();
         assert_eq!(read_all(folder.path()).unwrap(), lines);
-        assert!(Ledger::create(&folder.path().join("one.ledger")).is_err(), "two processes never share a file");
+        assert!(
+            Ledger::create(&folder.path().join("one.ledger")).is_err(),
+            "two processes never share a file"
+        );
     }
 
     #[test]

@@ -101,27 +101,57 @@ struct Order {
 impl Order {
     fn draw(chance: &mut Xoshiro256PlusPlus, label: String) -> Order {
         let way = draw(chance, WAYS);
-        let label = if way == Way::Shared { shared_label() } else { label };
-        let n = if way == Way::Many { chance.random_range(2..=8) } else { 1 };
-        let tasks = (0..n).map(|place| draw_task(chance, &of(&label, place), way)).collect();
-        Order { way, label, tasks, listens: chance.random_bool(0.1) }
+        let label = if way == Way::Shared {
+            shared_label()
+        } else {
+            label
+        };
+        let n = if way == Way::Many {
+            chance.random_range(2..=8)
+        } else {
+            1
+        };
+        let tasks = (0..n)
+            .map(|place| draw_task(chance, &of(&label, place), way))
+            .collect();
+        Order {
+            way,
+            label,
+            tasks,
+            listens: chance.random_bool(0.1),
+        }
     }
 
     async fn submit(self, ax: Ax, ledger: Ledger) {
-        let labels: Vec<String> = (0..self.tasks.len()).map(|place| of(&self.label, place)).collect();
+        let labels: Vec<String> = (0..self.tasks.len())
+            .map(|place| of(&self.label, place))
+            .collect();
         for label in &labels {
-            ledger.write(&Line::Intent { label: label.clone() });
+            ledger.write(&Line::Intent {
+                label: label.clone(),
+            });
         }
         let mut answers = match self.way {
             Way::Committed | Way::RolledBack => vec![self.transaction(&ax, &ledger).await],
-            Way::Many => ax.submit_many(self.tasks.clone()).await.into_iter().map(|answer| answer.map(Some)).collect(),
+            Way::Many => ax
+                .submit_many(self.tasks.clone())
+                .await
+                .into_iter()
+                .map(|answer| answer.map(Some))
+                .collect(),
             Way::Single | Way::Shared => vec![ax.submit(self.tasks[0].clone()).await.map(Some)],
         };
         for (label, answer) in labels.into_iter().zip(&answers) {
             match answer {
-                Ok(Some(handle)) => ledger.write(&Line::Submitted { label, id: handle.id() }),
+                Ok(Some(handle)) => ledger.write(&Line::Submitted {
+                    label,
+                    id: handle.id(),
+                }),
                 Ok(None) => {}
-                Err(error) => ledger.write(&Line::Doubtful { label, error: error.to_string() }),
+                Err(error) => ledger.write(&Line::Doubtful {
+                    label,
+                    error: error.to_string(),
+                }),
             }
         }
         if let (true, Some(Ok(Some(handle)))) = (self.listens, answers.pop()) {
@@ -132,14 +162,18 @@ impl Order {
     /// Submits in a transaction; nothing is given when it was rolled back on purpose.
     async fn transaction(&self, ax: &Ax, ledger: &Ledger) -> Result<Option<Handle<String>>, Error> {
         let mut transaction = ax.begin().await?;
-        let handle = ax.submit_in(&mut transaction, self.tasks[0].clone()).await?;
+        let handle = ax
+            .submit_in(&mut transaction, self.tasks[0].clone())
+            .await?;
         if self.way == Way::Committed {
             transaction.commit().await?;
             return Ok(Some(handle));
         }
         // Whatever comes of the rollback, nobody committed.
         let _gone = transaction.rollback().await;
-        ledger.write(&Line::RolledBack { label: of(&self.label, 0) });
+        ledger.write(&Line::RolledBack {
+            label: of(&self.label, 0),
+        });
         Ok(None)
     }
 }
@@ -147,27 +181,45 @@ impl Order {
 /// Waits a while for an outcome, and writes down what it is.
 async fn listen(handle: Handle<String>, ledger: &Ledger) {
     if let Ok(Ok(outcome)) = timeout(Duration::from_secs(20), handle.outcome()).await {
-        ledger.write(&Line::Told { id: handle.id(), output: outcome.ok() });
+        ledger.write(&Line::Told {
+            id: handle.id(),
+            output: outcome.ok(),
+        });
     }
 }
 
 fn of(label: &str, place: usize) -> String {
-    if place == 0 { label.to_owned() } else { format!("{label}.{place}") }
+    if place == 0 {
+        label.to_owned()
+    } else {
+        format!("{label}.{place}")
+    }
 }
 
 /// The same in every process for a moment.
 fn shared_label() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     format!("shared-{}", now.as_millis() / 100)
 }
 
 fn draw_task(chance: &mut Xoshiro256PlusPlus, label: &str, way: Way) -> Submission<String> {
     // Callers of one key must ask for the same thing.
-    let job = if way == Way::Shared { JOBS[0].0 } else { draw(chance, JOBS) };
-    let span_ms: u64 = if chance.random_bool(0.05) { chance.random_range(1_000..4_000) } else { chance.random_range(0..400) };
+    let job = if way == Way::Shared {
+        JOBS[0].0
+    } else {
+        draw(chance, JOBS)
+    };
+    let span_ms: u64 = if chance.random_bool(0.05) {
+        chance.random_range(1_000..4_000)
+    } else {
+        chance.random_range(0..400)
+    };
     let payload = serde_json::json!({ "label": label, "span_ms": span_ms }).to_string();
     let name = JobName::new(job).expect("the name of a job is valid");
-    let mut task = Submission::new(NewTask::new(name, payload)).priority(chance.random_range(0..=9));
+    let mut task =
+        Submission::new(NewTask::new(name, payload)).priority(chance.random_range(0..=9));
     if chance.random_bool(0.5) {
         task = task.delay(Duration::from_millis(chance.random_range(0..3_000)));
     }

@@ -59,7 +59,11 @@ impl Proxy {
         let address = listener.local_addr()?;
         let orders = Arc::new(Orders::default());
         let listening = tokio::spawn(listen(listener, server, orders.clone()));
-        Ok(Proxy { address, orders, listening })
+        Ok(Proxy {
+            address,
+            orders,
+            listening,
+        })
     }
 
     /// Where it listens.
@@ -79,7 +83,10 @@ impl Proxy {
 
     /// Connections cut after and before their commit was forwarded.
     pub fn tally(&self) -> (u64, u64) {
-        (self.orders.cut.load(Ordering::SeqCst), self.orders.withheld.load(Ordering::SeqCst))
+        (
+            self.orders.cut.load(Ordering::SeqCst),
+            self.orders.withheld.load(Ordering::SeqCst),
+        )
     }
 }
 
@@ -141,11 +148,18 @@ impl Wire<'_> {
     fn new(client: TcpStream, server: TcpStream, orders: &Orders) -> Wire<'_> {
         // Without this each small batch waits for the other side's acknowledgement; correct all the same, but slow.
         let _slower = (client.set_nodelay(true), server.set_nodelay(true));
-        Wire { client, server, frontend: Frontend::default(), backend: Backend::default(), orders }
+        Wire {
+            client,
+            server,
+            frontend: Frontend::default(),
+            backend: Backend::default(),
+            orders,
+        }
     }
 
     async fn run(mut self) -> std::io::Result<()> {
-        let (mut from_client, mut from_server) = (Vec::with_capacity(16 << 10), Vec::with_capacity(64 << 10));
+        let (mut from_client, mut from_server) =
+            (Vec::with_capacity(16 << 10), Vec::with_capacity(64 << 10));
         loop {
             tokio::select! {
                 n = self.client.read_buf(&mut from_client) => {
@@ -182,7 +196,11 @@ impl Wire<'_> {
 
     /// Inside a transaction its end commits, outside of one every write does.
     fn commits(&self, batch: &Batch) -> bool {
-        let deed = if self.backend.in_transaction() { Deed::Commit } else { Deed::Write };
+        let deed = if self.backend.in_transaction() {
+            Deed::Commit
+        } else {
+            Deed::Write
+        };
         batch.deed == deed
     }
 

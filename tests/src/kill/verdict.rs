@@ -112,7 +112,11 @@ pub struct Frame {
 /// Judges a run.
 pub fn judge(frame: Frame, lines: &[Line], facts: &Facts) -> Verdict {
     let book = Book::new(lines);
-    let mut court = Court { book: &book, facts, complaints: Vec::new() };
+    let mut court = Court {
+        book: &book,
+        facts,
+        complaints: Vec::new(),
+    };
     let by_id: HashMap<TaskId, &Finished> = facts.history.iter().map(|row| (row.id, row)).collect();
     let labels: HashSet<&str> = facts.history.iter().map(|row| row.label.as_str()).collect();
     let executed = by_id.keys().filter(|id| book.started.contains(*id));
@@ -125,7 +129,11 @@ pub fn judge(frame: Frame, lines: &[Line], facts: &Facts) -> Verdict {
         database: frame.database,
         submitted: book.submitted.len(),
         executed: executed.count(),
-        succeeded: facts.history.iter().filter(|row| row.state == TaskState::Succeeded).count(),
+        succeeded: facts
+            .history
+            .iter()
+            .filter(|row| row.state == TaskState::Succeeded)
+            .count(),
         lost: court.lost(&by_id),
         outcomes_twice: court.outcomes_twice(&by_id),
         outcomes_invented: court.outcomes_invented(),
@@ -149,8 +157,13 @@ impl Verdict {
     /// How much went wrong.
     pub fn violations(&self) -> usize {
         let crashes = usize::try_from(self.deeds.crashes).unwrap_or(usize::MAX);
-        let counts =
-            [self.lost, self.outcomes_twice, self.outcomes_invented, self.unexplained_starts, self.submitted_twice];
+        let counts = [
+            self.lost,
+            self.outcomes_twice,
+            self.outcomes_invented,
+            self.unexplained_starts,
+            self.submitted_twice,
+        ];
         counts.iter().sum::<usize>().saturating_add(crashes)
     }
 }
@@ -185,20 +198,30 @@ impl<'a> Book<'a> {
 
     fn enter(&mut self, line: &'a Line) {
         match line {
-            Line::Intent { label } => drop(self.intents.insert(label)),
+            Line::Intent { label } => {
+                self.intents.insert(label);
+            }
             Line::Submitted { label, id } => {
                 self.submitted.insert(*id);
                 self.answered.entry(label).or_default().insert(*id);
             }
             Line::Doubtful { .. } => {}
-            Line::RolledBack { label } => drop(self.rolled_back.insert(label)),
-            Line::Told { id, output } => drop(self.told.entry(*id).or_default().insert(output.as_deref())),
+            Line::RolledBack { label } => {
+                self.rolled_back.insert(label);
+            }
+            Line::Told { id, output } => {
+                self.told.entry(*id).or_default().insert(output.as_deref());
+            }
             Line::Started(execution) => {
                 self.starts.push((execution.task, execution.fence));
                 self.started.insert(execution.task);
             }
-            Line::Ended { execution, output: Some(output) } => {
-                self.outputs.insert((execution.task, execution.fence), output);
+            Line::Ended {
+                execution,
+                output: Some(output),
+            } => {
+                self.outputs
+                    .insert((execution.task, execution.fence), output);
             }
             Line::Ended { output: None, .. } => {}
         }
@@ -206,8 +229,13 @@ impl<'a> Book<'a> {
 
     /// Labels whose submit was neither answered with Ok nor rolled back.
     fn doubt(&self) -> Vec<&'a str> {
-        let known = |label: &&str| self.answered.contains_key(*label) || self.rolled_back.contains(*label);
-        self.intents.iter().copied().filter(|label| !known(label)).collect()
+        let known =
+            |label: &&str| self.answered.contains_key(*label) || self.rolled_back.contains(*label);
+        self.intents
+            .iter()
+            .copied()
+            .filter(|label| !known(label))
+            .collect()
     }
 }
 
@@ -229,8 +257,15 @@ impl Court<'_> {
     }
 
     fn lost(&mut self, by_id: &HashMap<TaskId, &Finished>) -> usize {
-        let gone = self.book.submitted.iter().filter(|id| !by_id.contains_key(*id));
-        let gone: HashSet<TaskId> = gone.copied().chain(self.facts.live.iter().copied()).collect();
+        let gone = self
+            .book
+            .submitted
+            .iter()
+            .filter(|id| !by_id.contains_key(*id));
+        let gone: HashSet<TaskId> = gone
+            .copied()
+            .chain(self.facts.live.iter().copied())
+            .collect();
         let live: HashSet<TaskId> = self.facts.live.iter().copied().collect();
         let text = |id: TaskId| match live.contains(&id) {
             true => format!("task {id} was still live when all should have come to rest"),
@@ -252,13 +287,17 @@ impl Court<'_> {
         }
         for (task, fence, reason) in &self.facts.attempts {
             if by_id.get(task).is_some_and(|row| row.fence == *fence) {
-                found.push(format!("claim {fence} of task {task} ended it and was {reason} too"));
+                found.push(format!(
+                    "claim {fence} of task {task} ended it and was {reason} too"
+                ));
             }
         }
         for (id, outputs) in &self.book.told {
             let recorded = by_id.get(id).map(|row| row.output.as_deref());
             if outputs.iter().any(|output| Some(*output) != recorded) {
-                found.push(format!("callers were told {outputs:?} of task {id}, and {recorded:?} is recorded"));
+                found.push(format!(
+                    "callers were told {outputs:?} of task {id}, and {recorded:?} is recorded"
+                ));
             }
         }
         self.count(found)
@@ -266,17 +305,30 @@ impl Court<'_> {
 
     fn outcomes_invented(&mut self) -> usize {
         let mut found = Vec::new();
-        for row in self.facts.history.iter().filter(|row| row.state == TaskState::Succeeded) {
+        for row in self
+            .facts
+            .history
+            .iter()
+            .filter(|row| row.state == TaskState::Succeeded)
+        {
             let given = self.book.outputs.get(&(row.id, row.fence)).copied();
             if given != row.output.as_deref() {
-                found.push(format!("task {}: claim {} gave {given:?}, recorded is {:?}", row.id, row.fence, row.output));
+                found.push(format!(
+                    "task {}: claim {} gave {given:?}, recorded is {:?}",
+                    row.id, row.fence, row.output
+                ));
             }
         }
         self.count(found)
     }
 
     fn unexplained_starts(&mut self, by_id: &HashMap<TaskId, &Finished>) -> usize {
-        let ended: HashSet<(TaskId, i64)> = self.facts.attempts.iter().map(|(id, fence, _)| (*id, *fence)).collect();
+        let ended: HashSet<(TaskId, i64)> = self
+            .facts
+            .attempts
+            .iter()
+            .map(|(id, fence, _)| (*id, *fence))
+            .collect();
         let mut seen = HashSet::new();
         let mut found = Vec::new();
         for start @ (task, fence) in &self.book.starts {

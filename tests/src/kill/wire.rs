@@ -49,7 +49,10 @@ impl Frontend {
             let ends = self.read(&message);
             self.held.extend_from_slice(&message);
             if ends {
-                let (bytes, deed) = (std::mem::take(&mut self.held), std::mem::take(&mut self.deed));
+                let (bytes, deed) = (
+                    std::mem::take(&mut self.held),
+                    std::mem::take(&mut self.deed),
+                );
                 return Some(Batch { bytes, deed });
             }
         }
@@ -77,11 +80,19 @@ impl Frontend {
             }
             b'B' => {
                 let portal = text(&mut body).to_vec();
-                let deed = self.statements.get(text(&mut body)).copied().unwrap_or_default();
+                let deed = self
+                    .statements
+                    .get(text(&mut body))
+                    .copied()
+                    .unwrap_or_default();
                 self.portals.insert(portal, deed);
             }
             b'E' => {
-                let deed = self.portals.get(text(&mut body)).copied().unwrap_or_default();
+                let deed = self
+                    .portals
+                    .get(text(&mut body))
+                    .copied()
+                    .unwrap_or_default();
                 self.deed = self.deed.max(deed);
             }
             _ => {}
@@ -103,7 +114,9 @@ impl Backend {
     pub fn push(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
         let mut from = 0;
-        while let Some(length) = length(&self.unread[from..], 1).filter(|n| from + n <= self.unread.len()) {
+        while let Some(length) =
+            length(&self.unread[from..], 1).filter(|n| from + n <= self.unread.len())
+        {
             if self.unread[from] == b'Z' {
                 self.in_transaction = self.unread[from + 5] == b'T';
                 self.ready += 1;
@@ -132,7 +145,10 @@ fn length(bytes: &[u8], kind: usize) -> Option<usize> {
 
 /// Takes a text that ends with NUL.
 fn text<'a>(body: &mut &'a [u8]) -> &'a [u8] {
-    let end = body.iter().position(|byte| *byte == 0).unwrap_or(body.len());
+    let end = body
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(body.len());
     let text = &body[..end];
     *body = body.get(end + 1..).unwrap_or_default();
     text
@@ -141,12 +157,26 @@ fn text<'a>(body: &mut &'a [u8]) -> &'a [u8] {
 /// What a statement does, by its words; a comment at its head is passed over.
 fn deed_of(statement: &[u8]) -> Deed {
     let text = String::from_utf8_lossy(statement).to_lowercase();
-    let mut lines = text.lines().map(str::trim).skip_while(|line| line.is_empty() || line.starts_with("--"));
-    let first = lines.next().unwrap_or_default().split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let mut lines = text
+        .lines()
+        .map(str::trim)
+        .skip_while(|line| line.is_empty() || line.starts_with("--"));
+    let first = lines
+        .next()
+        .unwrap_or_default()
+        .split(|c: char| !c.is_alphabetic())
+        .next()
+        .unwrap_or_default();
     match first {
         "commit" | "end" => Deed::Commit,
         "insert" | "update" | "delete" | "merge" => Deed::Write,
-        "with" if ["insert into", "update ", "delete from"].iter().any(|word| text.contains(word)) => Deed::Write,
+        "with"
+            if ["insert into", "update ", "delete from"]
+                .iter()
+                .any(|word| text.contains(word)) =>
+        {
+            Deed::Write
+        }
         _ => Deed::Read,
     }
 }
@@ -178,7 +208,10 @@ mod tests {
     #[test]
     fn a_simple_commit_is_seen() {
         let mut client = started();
-        assert_eq!(deed(&mut client, &message("Q", b"BEGIN READ WRITE\0")), Deed::Read);
+        assert_eq!(
+            deed(&mut client, &message("Q", b"BEGIN READ WRITE\0")),
+            Deed::Read
+        );
         assert_eq!(deed(&mut client, &message("Q", b"commit\0")), Deed::Commit);
         assert_eq!(deed(&mut client, &message("Q", b"ROLLBACK\0")), Deed::Read);
     }
@@ -186,12 +219,28 @@ mod tests {
     #[test]
     fn an_extended_statement_counts_where_it_is_executed() {
         let mut client = started();
-        let parse = [message("P", b"s1\0INSERT INTO t VALUES ($1)\0\0\0"), message("D", b"Ss1\0"), message("S", b"")];
+        let parse = [
+            message("P", b"s1\0INSERT INTO t VALUES ($1)\0\0\0"),
+            message("D", b"Ss1\0"),
+            message("S", b""),
+        ];
         assert_eq!(deed(&mut client, &parse.concat()), Deed::Read);
-        let run = [message("B", b"\0s1\0\0\0\0\0\0\0"), message("E", b"\0\0\0\0\0"), message("S", b"")];
+        let run = [
+            message("B", b"\0s1\0\0\0\0\0\0\0"),
+            message("E", b"\0\0\0\0\0"),
+            message("S", b""),
+        ];
         assert_eq!(deed(&mut client, &run.concat()), Deed::Write);
-        let parse = [message("P", b"s2\0COMMIT\0\0\0"), message("B", b"\0s2\0\0\0\0\0\0\0"), message("S", b"")];
-        assert_eq!(deed(&mut client, &parse.concat()), Deed::Read, "bound is not executed");
+        let parse = [
+            message("P", b"s2\0COMMIT\0\0\0"),
+            message("B", b"\0s2\0\0\0\0\0\0\0"),
+            message("S", b""),
+        ];
+        assert_eq!(
+            deed(&mut client, &parse.concat()),
+            Deed::Read,
+            "bound is not executed"
+        );
         let run = [message("E", b"\0\0\0\0\0"), message("S", b"")];
         assert_eq!(deed(&mut client, &run.concat()), Deed::Commit);
     }
@@ -199,7 +248,12 @@ mod tests {
     #[test]
     fn a_batch_comes_whole_or_not_at_all() {
         let mut client = started();
-        let bytes = [message("B", b"\0s\0\0\0\0\0\0\0"), message("E", b"\0\0\0\0\0"), message("S", b"")].concat();
+        let bytes = [
+            message("B", b"\0s\0\0\0\0\0\0\0"),
+            message("E", b"\0\0\0\0\0"),
+            message("S", b""),
+        ]
+        .concat();
         for at in 1..bytes.len() {
             client.push(&bytes[..at]);
             assert_eq!(client.batch(), None, "cut at {at}");
@@ -214,7 +268,10 @@ mod tests {
         check("SELECT 1", Deed::Read);
         check("-- ax_task_due\n UPDATE ax_task SET state = 2", Deed::Write);
         check("WITH a AS (SELECT 1) SELECT * FROM a", Deed::Read);
-        check("with a as (delete from t returning 1) select 1", Deed::Write);
+        check(
+            "with a as (delete from t returning 1) select 1",
+            Deed::Write,
+        );
         check("COMMIT;", Deed::Commit);
         check("", Deed::Read);
     }
@@ -222,7 +279,13 @@ mod tests {
     #[test]
     fn the_server_says_when_it_is_ready_and_where() {
         let mut server = Backend::default();
-        let bytes = [message("C", b"BEGIN\0"), message("Z", b"T"), message("C", b"COMMIT\0"), message("Z", b"I")].concat();
+        let bytes = [
+            message("C", b"BEGIN\0"),
+            message("Z", b"T"),
+            message("C", b"COMMIT\0"),
+            message("Z", b"I"),
+        ]
+        .concat();
         let first = 11 + 4; // up to the middle of the second message
         server.push(&bytes[..first]);
         assert_eq!((server.ready(), server.in_transaction()), (0, false));

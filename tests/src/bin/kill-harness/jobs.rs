@@ -21,7 +21,10 @@ async fn noop(ctx: JobContext, ledger: State<Ledger>) -> JobResult<String> {
 #[ax_job(name = "kill.nap", retries = 50, backoff = "fixed 200ms")]
 async fn nap(span_ms: u64, ctx: JobContext, ledger: State<Ledger>) -> JobResult<String> {
     let run = ledger.start(&ctx);
-    if timeout(Duration::from_millis(span_ms), ctx.canceled()).await.is_ok() {
+    if timeout(Duration::from_millis(span_ms), ctx.canceled())
+        .await
+        .is_ok()
+    {
         run.give_up();
         return Err("was asked to end".into());
     }
@@ -29,7 +32,11 @@ async fn nap(span_ms: u64, ctx: JobContext, ledger: State<Ledger>) -> JobResult<
 }
 
 /// Fails at first.
-#[ax_job(name = "kill.flaky", retries = 50, backoff = "exponential 50ms x2 max 1s")]
+#[ax_job(
+    name = "kill.flaky",
+    retries = 50,
+    backoff = "exponential 50ms x2 max 1s"
+)]
 async fn flaky(ctx: JobContext, ledger: State<Ledger>) -> JobResult<String> {
     let run = ledger.start(&ctx);
     if ctx.attempt() <= 2 {

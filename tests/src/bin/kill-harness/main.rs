@@ -130,8 +130,13 @@ fn explain(verdict: &Verdict) {
 
 /// Ends the run in order at the first Ctrl-C or SIGTERM.
 async fn interrupted(stop: CancellationToken) {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
-        eprintln!("signals cannot be caught: an interruption will leave files and a database behind");
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        eprintln!(
+            "signals cannot be caught: an interruption will leave files and a database behind"
+        );
         return;
     };
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }

@@ -49,15 +49,25 @@ struct Orders {
 ///
 /// When the engine does not start for a reason that another try does not mend.
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     jobs::panic_in_silence();
     let orders = listen();
     let ledger = Ledger::create(&options.ledger)?;
     let url = std::env::var(DATABASE).with_context(|| format!("{DATABASE} names no database"))?;
-    let Some(ax) = start(&url, &options, &ledger, &orders).await? else { return Ok(()) };
+    let Some(ax) = start(&url, &options, &ledger, &orders).await? else {
+        return Ok(());
+    };
     if options.tasks_per_second > 0.0 {
-        let submitter =
-            Submitter { ax: ax.clone(), ledger, name: options.name, seed: options.seed, rate: options.tasks_per_second };
+        let submitter = Submitter {
+            ax: ax.clone(),
+            ledger,
+            name: options.name,
+            seed: options.seed,
+            rate: options.tasks_per_second,
+        };
         submitter.run(orders.quiet.clone()).await;
     }
     orders.quiet.cancelled().await;
@@ -68,32 +78,49 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 }
 
 /// Starts the engine; a database that is out of reach for a moment is asked again, as whoever supervises a service would.
-async fn start(url: &str, options: &Options, ledger: &Ledger, orders: &Orders) -> anyhow::Result<Option<Ax>> {
+async fn start(
+    url: &str,
+    options: &Options,
+    ledger: &Ledger,
+    orders: &Orders,
+) -> anyhow::Result<Option<Ax>> {
     let lease = Duration::from_millis(options.lease_ms);
     loop {
-        let builder = Ax::builder(url).state(ledger.clone()).app("kill-worker", &options.name).configure(|config| {
-            config.lease = lease;
-            config.beat = lease / 4;
-            config.grace = Duration::from_secs(1);
-            config.shutdown = Duration::from_secs(5);
-        });
+        let builder = Ax::builder(url)
+            .state(ledger.clone())
+            .app("kill-worker", &options.name)
+            .configure(|config| {
+                config.lease = lease;
+                config.beat = lease / 4;
+                config.grace = Duration::from_secs(1);
+                config.shutdown = Duration::from_secs(5);
+            });
         match builder.start().await {
             Ok(ax) => return Ok(Some(ax)),
             Err(error) if passes(error.kind()) => eprintln!("start is tried again: {error}"),
             Err(error) => return Err(error.into()),
         }
-        if timeout(Duration::from_millis(200), orders.end.cancelled()).await.is_ok() {
+        if timeout(Duration::from_millis(200), orders.end.cancelled())
+            .await
+            .is_ok()
+        {
             return Ok(None);
         }
     }
 }
 
 fn passes(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::Database | ErrorKind::Timeout)
+    matches!(
+        kind,
+        ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::Database | ErrorKind::Timeout
+    )
 }
 
 fn listen() -> Orders {
-    let orders = Orders { quiet: CancellationToken::new(), end: CancellationToken::new() };
+    let orders = Orders {
+        quiet: CancellationToken::new(),
+        end: CancellationToken::new(),
+    };
     let (quiet, end) = (orders.quiet.clone(), orders.end.clone());
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {

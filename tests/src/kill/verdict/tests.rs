@@ -8,7 +8,13 @@ fn id(n: u8) -> TaskId {
 }
 
 fn execution(n: u8, fence: i64) -> Execution {
-    Execution { task: id(n), fence, attempt: 1, pid: 1, at: 0 }
+    Execution {
+        task: id(n),
+        fence,
+        attempt: 1,
+        pid: 1,
+        at: 0,
+    }
 }
 
 fn start(n: u8, fence: i64) -> Line {
@@ -16,12 +22,20 @@ fn start(n: u8, fence: i64) -> Line {
 }
 
 fn give(n: u8, fence: i64) -> Line {
-    Line::Ended { execution: execution(n, fence), output: Some(format!("{n}:{fence}")) }
+    Line::Ended {
+        execution: execution(n, fence),
+        output: Some(format!("{n}:{fence}")),
+    }
 }
 
 fn submit(n: u8) -> [Line; 2] {
     let label = format!("l{n}");
-    [Line::Intent { label: label.clone() }, Line::Submitted { label, id: id(n) }]
+    [
+        Line::Intent {
+            label: label.clone(),
+        },
+        Line::Submitted { label, id: id(n) },
+    ]
 }
 
 fn row(n: u8, fence: i64) -> Finished {
@@ -43,21 +57,38 @@ struct World {
 fn world() -> World {
     let mut lines = submit(1).to_vec();
     lines.extend([start(1, 1), start(1, 2), give(1, 2)]);
-    let facts = Facts { live: vec![], history: vec![row(1, 2)], attempts: vec![(id(1), 1, "lost".into())] };
+    let facts = Facts {
+        live: vec![],
+        history: vec![row(1, 2)],
+        attempts: vec![(id(1), 1, "lost".into())],
+    };
     World { lines, facts }
 }
 
 impl World {
     fn judge(&self) -> Verdict {
-        let frame = Frame { database: "none".into(), deeds: Deeds::default(), seconds: 1, seed: 1 };
+        let frame = Frame {
+            database: "none".into(),
+            deeds: Deeds::default(),
+            seconds: 1,
+            seed: 1,
+        };
         judge(frame, &self.lines, &self.facts)
     }
 
     /// Exactly this is wrong, and somebody is told.
     fn check(&self, wrong: impl Fn(&Verdict) -> usize) {
         let verdict = self.judge();
-        assert_eq!((wrong(&verdict), verdict.violations()), (1, 1), "{verdict:?}");
-        assert!(!verdict.ok && verdict.complaints.len() == 1, "{:?}", verdict.complaints);
+        assert_eq!(
+            (wrong(&verdict), verdict.violations()),
+            (1, 1),
+            "{verdict:?}"
+        );
+        assert!(
+            !verdict.ok && verdict.complaints.len() == 1,
+            "{:?}",
+            verdict.complaints
+        );
     }
 }
 
@@ -65,7 +96,10 @@ impl World {
 fn a_recorded_loss_explains_the_second_start() {
     let verdict = world().judge();
     assert!(verdict.ok, "{:?}", verdict.complaints);
-    assert_eq!((verdict.submitted, verdict.executed, verdict.starts), (1, 1, 2));
+    assert_eq!(
+        (verdict.submitted, verdict.executed, verdict.starts),
+        (1, 1, 2)
+    );
     assert_eq!(verdict.attempts["lost"], 1);
 }
 
@@ -122,9 +156,15 @@ fn a_claim_that_ended_the_task_cannot_have_been_lost() {
 #[test]
 fn a_caller_who_was_told_something_else_saw_a_second_outcome() {
     let mut world = world();
-    world.lines.push(Line::Told { id: id(1), output: Some("1:2".into()) });
+    world.lines.push(Line::Told {
+        id: id(1),
+        output: Some("1:2".into()),
+    });
     assert!(world.judge().ok);
-    world.lines.push(Line::Told { id: id(1), output: Some("1:1".into()) });
+    world.lines.push(Line::Told {
+        id: id(1),
+        output: Some("1:1".into()),
+    });
     world.check(|verdict| verdict.outcomes_twice);
 }
 
@@ -139,9 +179,14 @@ fn a_success_that_no_handler_gave_is_invented() {
 fn a_submit_in_doubt_may_exist_or_not() {
     let mut world = world();
     for label in ["l2", "l3"] {
-        world.lines.push(Line::Intent { label: label.into() });
+        world.lines.push(Line::Intent {
+            label: label.into(),
+        });
     }
-    world.lines.push(Line::Doubtful { label: "l2".into(), error: "connection lost".into() });
+    world.lines.push(Line::Doubtful {
+        label: "l2".into(),
+        error: "connection lost".into(),
+    });
     world.lines.extend([start(2, 1), give(2, 1)]);
     world.facts.history.push(row(2, 1));
     let verdict = world.judge();
@@ -156,7 +201,10 @@ fn a_submit_in_doubt_may_not_exist_twice() {
     world.lines.push(Line::Intent { label: "l2".into() });
     for n in [2, 3] {
         world.lines.extend([start(n, 1), give(n, 1)]);
-        world.facts.history.push(Finished { label: "l2".into(), ..row(n, 1) });
+        world.facts.history.push(Finished {
+            label: "l2".into(),
+            ..row(n, 1)
+        });
     }
     world.check(|verdict| verdict.submitted_twice);
 }
@@ -164,11 +212,21 @@ fn a_submit_in_doubt_may_not_exist_twice() {
 #[test]
 fn callers_of_one_key_get_one_task() {
     let mut world = world();
-    world.lines.push(Line::Submitted { label: "l1".into(), id: id(1) });
+    world.lines.push(Line::Submitted {
+        label: "l1".into(),
+        id: id(1),
+    });
     assert!(world.judge().ok);
-    world.lines.push(Line::Submitted { label: "l1".into(), id: id(9) });
+    world.lines.push(Line::Submitted {
+        label: "l1".into(),
+        id: id(9),
+    });
     let verdict = world.judge();
-    assert_eq!((verdict.submitted_twice, verdict.lost), (1, 1), "two tasks of one key, and one of them is nowhere");
+    assert_eq!(
+        (verdict.submitted_twice, verdict.lost),
+        (1, 1),
+        "two tasks of one key, and one of them is nowhere"
+    );
 }
 
 #[test]
@@ -186,7 +244,15 @@ fn what_was_rolled_back_never_exists() {
 #[test]
 fn a_worker_that_ends_by_itself_is_a_violation() {
     let world = world();
-    let deeds = Deeds { crashes: 1, ..Deeds::default() };
-    let frame = Frame { database: "none".into(), deeds, seconds: 1, seed: 1 };
+    let deeds = Deeds {
+        crashes: 1,
+        ..Deeds::default()
+    };
+    let frame = Frame {
+        database: "none".into(),
+        deeds,
+        seconds: 1,
+        seed: 1,
+    };
     assert!(!judge(frame, &world.lines, &world.facts).ok);
 }
