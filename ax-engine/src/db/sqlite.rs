@@ -261,7 +261,7 @@ pub(super) async fn execute(
     values: Vec<Value>,
     now: Option<Timestamp>,
 ) -> DbResult<u64> {
-    let arguments = arguments(values, now)?;
+    let arguments = arguments(statement, values, now)?;
     let done = sqlx::query_with(statement.text, arguments)
         .execute(conn)
         .await
@@ -275,7 +275,7 @@ pub(super) async fn fetch(
     values: Vec<Value>,
     now: Option<Timestamp>,
 ) -> DbResult<Vec<Row>> {
-    let arguments = arguments(values, now)?;
+    let arguments = arguments(statement, values, now)?;
     let rows = sqlx::query_with(statement.text, arguments)
         .fetch_all(conn)
         .await
@@ -283,29 +283,29 @@ pub(super) async fn fetch(
     rows.iter().map(|row| read(row, statement)).collect()
 }
 
-fn arguments(values: Vec<Value>, now: Option<Timestamp>) -> DbResult<SqliteArguments> {
+fn arguments(statement: &Statement, mut values: Vec<Value>, now: Option<Timestamp>) -> DbResult<SqliteArguments> {
+    values.extend(now.map(Value::from));
     let mut arguments = SqliteArguments::default();
-    arguments.reserve(values.len() + 1, 0);
-    for value in values {
-        let added = match value {
-            Value::Int(value) => arguments.add(value),
-            Value::Text(value) => arguments.add(value),
-            Value::Id(value) => arguments.add(value.map(|id| id.to_vec())),
-            Value::Bytes(value) => arguments.add(value.to_vec()),
-        };
-        added.map_err(|error| {
-            DbError::new(DbErrorKind::Invalid, "a value cannot be sent to SQLite")
-                .with_source(error)
-        })?;
+    arguments.reserve(statement.order.len().max(values.len()), 0);
+    if statement.order.is_empty() {
+        values.into_iter().try_for_each(|value| add(&mut arguments, value))?;
+        return Ok(arguments);
     }
-    if let Some(now) = now {
-        let added = arguments.add(now.as_millis());
-        added.map_err(|error| {
-            DbError::new(DbErrorKind::Invalid, "the time cannot be sent to SQLite")
-                .with_source(error)
-        })?;
+    for place in statement.order {
+        let value = values.get(usize::from(*place)).cloned();
+        add(&mut arguments, value.unwrap_or(Value::Int(None)))?;
     }
     Ok(arguments)
+}
+
+fn add(arguments: &mut SqliteArguments, value: Value) -> DbResult<()> {
+    let added = match value {
+        Value::Int(value) => arguments.add(value),
+        Value::Text(value) => arguments.add(value),
+        Value::Id(value) => arguments.add(value.map(|id| id.to_vec())),
+        Value::Bytes(value) => arguments.add(value.to_vec()),
+    };
+    added.map_err(|error| DbError::new(DbErrorKind::Invalid, "a value cannot be sent to SQLite").with_source(error))
 }
 
 fn read(row: &SqliteRow, statement: &Statement) -> DbResult<Row> {

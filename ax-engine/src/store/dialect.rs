@@ -15,6 +15,8 @@ pub struct Dialect {
     pub(super) now: Option<&'static str>,
     /// Whether placeholders carry numbers (`$3`) or stand in the order of their use (`?`).
     pub(super) placeholders: Placeholders,
+    /// The type of ids and tokens.
+    pub(super) bytes: &'static str,
     /// What makes a SELECT lock its rows.
     pub(super) lock: &'static str,
     /// What makes an INSERT skip rows that are there; `{column}` is one of the key's columns.
@@ -31,13 +33,17 @@ pub struct Dialect {
 pub(super) enum Placeholders {
     /// `$1`, `$2`, …
     Numbered,
+    /// `?`, in the order of their use. On SQLite because it finds the number of a named one by looking through all of
+    /// them, which costs the square of their number.
+    InOrder,
 }
 
 /// SQLite 3.35 or later.
 pub static SQLITE: Dialect = Dialect {
     name: "sqlite",
     now: None,
-    placeholders: Placeholders::Numbered,
+    placeholders: Placeholders::InOrder,
+    bytes: "BLOB",
     lock: "",
     absent: "ON CONFLICT DO NOTHING",
     owned: "substr({set}, {shard} + 1, 1) = x'01'",
@@ -50,6 +56,7 @@ pub static POSTGRES: Dialect = Dialect {
     name: "postgres",
     now: Some("(floor(extract(epoch from statement_timestamp()) * 1000))::bigint"),
     placeholders: Placeholders::Numbered,
+    bytes: "BYTEA",
     lock: "FOR UPDATE",
     absent: "ON CONFLICT DO NOTHING",
     owned: "get_byte({set}, ({shard})::integer) = 1",

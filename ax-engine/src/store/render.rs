@@ -1,7 +1,7 @@
 //! Turns a template into a dialect's text, once per statement and number of rows, and keeps it.
 //!
 //! Marks of a template: `?` the next parameter; `?3` the third one, again; `{ids}` a list of parameters;
-//! `{rows …}` its inside repeated with commas; `{any …}` its inside repeated with OR; `{now}`, `{lock}`, `{absent column}`,
+//! `{rows …}` its inside repeated with commas; `{any …}` its inside repeated with OR; `{now}`, `{lock}`, `{bytes}`, `{absent column}`,
 //! `{owned set shard}` as the dialect writes them. Plain `?` are numbered after the highest explicit number.
 
 use std::fmt::Write;
@@ -51,34 +51,28 @@ impl Texts {
 
 fn render(dialect: &Dialect, sql: Sql, rows: usize) -> Statement {
     let template = sql.template();
-    let mut writer = Writer {
-        dialect,
-        rows,
-        out: String::new(),
-        next: highest_explicit(&template),
-        takes_now: false,
-    };
+    let mut writer =
+        Writer { dialect, rows, out: String::new(), next: highest_explicit(&template), order: Vec::new(), takes_now: false };
     writer.write(&template);
-    let Writer {
-        mut out,
-        next,
-        takes_now,
-        ..
-    } = writer;
-    if takes_now {
-        out = out.replace(NOW_MARK, &format!("${}", next + 1));
+    let Writer { out, next, mut order, takes_now, .. } = writer;
+    for place in order.iter_mut().filter(|place| **place == NOW) {
+        *place = next as u16;
     }
-    Statement {
-        sql,
-        rows,
-        text: String::leak(out),
-        takes_now,
-        order: &[],
+    let plain = order.iter().enumerate().all(|(place, parameter)| place == usize::from(*parameter));
+    let order = if plain { Vec::new() } else { order };
+    Statement { sql, rows, text: String::leak(out), takes_now, order: order.leak() }
+}
+
+/// Whether now is used once at most, and after every other parameter: then it needs no number either.
+fn now_comes_last(template: &str) -> bool {
+    match template.split_once("{now}") {
+        None => true,
+        Some((_, rest)) => !rest.contains(['?', '{']),
     }
 }
 
 /// Stands for the host's now until the number of parameters is known.
-const NOW_MARK: &str = "\u{1}";
+const NOW: u16 = u16::MAX;
 
 struct Writer<'a> {
     dialect: &'a Dialect,
@@ -86,6 +80,8 @@ struct Writer<'a> {
     out: String,
     /// The number of the last parameter that was given one.
     next: usize,
+    /// Which parameter each placeholder stands for, from 0, where placeholders carry no numbers.
+    order: Vec<u16>,
     takes_now: bool,
 }
 
@@ -111,13 +107,22 @@ impl Writer<'_> {
             self.next += 1;
             self.next
         });
+        self.placeholder(number);
+        1 + digits
+    }
+
+    /// Writes a placeholder for a parameter, counted from 1.
+    fn placeholder(&mut self, number: usize) {
         match self.dialect.placeholders {
             // Writing to a String cannot fail.
             Placeholders::Numbered => {
                 let _ = write!(self.out, "${number}");
             }
+            Placeholders::InOrder => {
+                self.out.push('?');
+                self.order.push((number - 1) as u16);
+            }
         }
-        1 + digits
     }
 
     /// Writes the mark in braces at the start of `template`; returns its length.
@@ -132,6 +137,7 @@ impl Writer<'_> {
             "any" => self.repeat(rest, " OR "),
             "now" => self.now(),
             "lock" => self.out.push_str(self.dialect.lock),
+            "bytes" => self.out.push_str(self.dialect.bytes),
             "absent" => self
                 .out
                 .push_str(&self.dialect.absent.replace("{column}", rest)),
@@ -163,7 +169,8 @@ impl Writer<'_> {
             Some(now) => self.out.push_str(now),
             None => {
                 self.takes_now = true;
-                self.out.push_str(NOW_MARK);
+                self.out.push('?');
+                self.order.push(NOW);
             }
         }
     }
