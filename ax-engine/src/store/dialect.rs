@@ -15,8 +15,6 @@ pub struct Dialect {
     pub(super) now: Option<&'static str>,
     /// Whether placeholders carry numbers (`$3`) or stand in the order of their use (`?`).
     pub(super) placeholders: Placeholders,
-    /// The type of ids and tokens.
-    pub(super) bytes: &'static str,
     /// What makes a SELECT lock its rows.
     pub(super) lock: &'static str,
     /// What makes an INSERT skip rows that are there; `{column}` is one of the key's columns.
@@ -43,7 +41,6 @@ pub static SQLITE: Dialect = Dialect {
     name: "sqlite",
     now: None,
     placeholders: Placeholders::InOrder,
-    bytes: "BLOB",
     lock: "",
     absent: "ON CONFLICT DO NOTHING",
     owned: "substr({set}, {shard} + 1, 1) = x'01'",
@@ -56,7 +53,6 @@ pub static POSTGRES: Dialect = Dialect {
     name: "postgres",
     now: Some("(floor(extract(epoch from statement_timestamp()) * 1000))::bigint"),
     placeholders: Placeholders::Numbered,
-    bytes: "BYTEA",
     lock: "FOR UPDATE",
     absent: "ON CONFLICT DO NOTHING",
     owned: "get_byte({set}, ({shard})::integer) = 1",

@@ -1,7 +1,7 @@
 //! Turns a template into a dialect's text, once per statement and number of rows, and keeps it.
 //!
 //! Marks of a template: `?` the next parameter; `?3` the third one, again; `{ids}` a list of parameters;
-//! `{rows …}` its inside repeated with commas; `{any …}` its inside repeated with OR; `{now}`, `{lock}`, `{bytes}`, `{absent column}`,
+//! `{rows …}` its inside repeated with commas; `{any …}` its inside repeated with OR; `{now}`, `{lock}`, `{absent column}`,
 //! `{owned set shard}` as the dialect writes them. Plain `?` are numbered after the highest explicit number.
 
 use std::fmt::Write;
@@ -61,14 +61,6 @@ fn render(dialect: &Dialect, sql: Sql, rows: usize) -> Statement {
     let plain = order.iter().enumerate().all(|(place, parameter)| place == usize::from(*parameter));
     let order = if plain { Vec::new() } else { order };
     Statement { sql, rows, text: String::leak(out), takes_now, order: order.leak() }
-}
-
-/// Whether now is used once at most, and after every other parameter: then it needs no number either.
-fn now_comes_last(template: &str) -> bool {
-    match template.split_once("{now}") {
-        None => true,
-        Some((_, rest)) => !rest.contains(['?', '{']),
-    }
 }
 
 /// Stands for the host's now until the number of parameters is known.
@@ -137,7 +129,6 @@ impl Writer<'_> {
             "any" => self.repeat(rest, " OR "),
             "now" => self.now(),
             "lock" => self.out.push_str(self.dialect.lock),
-            "bytes" => self.out.push_str(self.dialect.bytes),
             "absent" => self
                 .out
                 .push_str(&self.dialect.absent.replace("{column}", rest)),
