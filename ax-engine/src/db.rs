@@ -61,7 +61,8 @@ pub struct Statement {
     pub text: &'static str,
     /// Whether the driver appends the host's now as the last parameter (SQLite).
     pub takes_now: bool,
-    /// Which parameter each placeholder stands for, where placeholders carry no numbers (MariaDB); else empty.
+    /// Which parameter each placeholder stands for, from 0, where that is not simply their order; else empty. The number
+    /// of parameters itself stands for the host's now.
     pub order: &'static [u16],
 }
 
