@@ -26,7 +26,7 @@ pub enum Ground {
     /// A database on a server.
     Postgres {
         /// Where databases are created and dropped.
-        admin: PgConnectOptions,
+        admin: Box<PgConnectOptions>,
         /// Its name.
         name: String,
     },
@@ -45,7 +45,10 @@ impl Ground {
         let admin =
             PgConnectOptions::from_str(&url).context("AX_TEST_POSTGRES_URL cannot be read")?;
         let name = format!("ax_kill_{}_{seed:x}", std::process::id());
-        let ground = Ground::Postgres { admin, name };
+        let ground = Ground::Postgres {
+            admin: Box::new(admin),
+            name,
+        };
         ground
             .admin_says("CREATE DATABASE")
             .await
@@ -102,7 +105,7 @@ impl Ground {
 
     fn postgres_options(&self) -> PgConnectOptions {
         match self {
-            Ground::Postgres { admin, name } => admin.clone().database(name),
+            Ground::Postgres { admin, name } => PgConnectOptions::clone(admin).database(name),
             Ground::Sqlite(_) => PgConnectOptions::new(),
         }
     }
