@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ax_sdk::prelude::*;
-use ax_sdk::{Ax, ErrorKind, Outcome, State, TaskState, Timestamp};
-use ax_tests::database_cases;
+use ax_sdk::{Ax, ErrorKind, NewTask, Outcome, State, Submission, TaskState, Timestamp};
+use ax_tests::store_cases;
 use ax_tests::databases::TestDatabase;
 
 use crate::jobs::{Stage, echo, node, note, outcome};
 
-database_cases! {
+store_cases! {
     missing_migrations_are_an_error_when_asked_for,
     two_nodes_may_migrate_at_once,
     a_missing_state_names_the_job_and_the_type,
@@ -25,27 +25,27 @@ database_cases! {
     wrong_settings_are_refused,
 }
 
-async fn missing_migrations_are_an_error_when_asked_for(db: TestDatabase) {
-    let error = node(&db.url(), &Stage::default()).auto_migrate(false).start().await.unwrap_err();
+async fn missing_migrations_are_an_error_when_asked_for(db: &TestDatabase) {
+    let error = node(db.url(), &Stage::default()).auto_migrate(false).start().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Schema);
     assert!(error.to_string().contains("migrat"), "{error}");
-    node(&db.url(), &Stage::default()).start().await.unwrap().shutdown().await;
-    node(&db.url(), &Stage::default()).auto_migrate(false).start().await.unwrap().shutdown().await;
+    node(db.url(), &Stage::default()).start().await.unwrap().shutdown().await;
+    node(db.url(), &Stage::default()).auto_migrate(false).start().await.unwrap().shutdown().await;
 }
 
-async fn two_nodes_may_migrate_at_once(db: TestDatabase) {
+async fn two_nodes_may_migrate_at_once(db: &TestDatabase) {
     let stage = Stage::default();
     let url = db.url();
     let (one, two, three) =
-        tokio::join!(node(&url, &stage).start(), node(&url, &stage).start(), node(&url, &stage).start());
+        tokio::join!(node(url, &stage).start(), node(url, &stage).start(), node(url, &stage).start());
     for ax in [one.unwrap(), two.unwrap(), three.unwrap()] {
         assert!(matches!(outcome(&ax.submit(echo::task("a".into())).await.unwrap()).await, Outcome::Succeeded(_)));
         ax.shutdown().await;
     }
 }
 
-async fn a_missing_state_names_the_job_and_the_type(db: TestDatabase) {
-    let error = Ax::builder(db.url().as_str()).only_given_jobs().job(note::JOB).start().await.unwrap_err();
+async fn a_missing_state_names_the_job_and_the_type(db: &TestDatabase) {
+    let error = Ax::builder(db.url()).only_given_jobs().job(note::JOB).start().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("suite.note") && error.to_string().contains("Stage"), "{error}");
 }
@@ -54,20 +54,20 @@ mod twin {
     use ax_sdk::prelude::*;
 
     #[ax_job(name = "suite.echo")]
-    pub async fn echo() -> JobResult<()> {
+    pub(crate) async fn echo() -> JobResult<()> {
         Ok(())
     }
 }
 
-async fn two_jobs_of_one_name_name_both_places(db: TestDatabase) {
-    let error = node(&db.url(), &Stage::default()).job(twin::echo::JOB).start().await.unwrap_err();
+async fn two_jobs_of_one_name_name_both_places(db: &TestDatabase) {
+    let error = node(db.url(), &Stage::default()).job(twin::echo::JOB).start().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     let text = error.to_string();
     assert!(text.contains("suite.echo") && text.contains("bad_input.rs:") && text.contains("jobs.rs:"), "{text}");
 }
 
-async fn case_c24_a_nul_character_is_refused_at_submit(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn case_c24_a_nul_character_is_refused_at_submit(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let payload = ax.submit(echo::task("a\0b".into())).await.unwrap_err();
     let key = ax.submit(echo::task("a".into()).key("k\0")).await.unwrap_err();
     let tag = ax.submit(echo::task("a".into()).tag("t\0")).await.unwrap_err();
@@ -77,8 +77,8 @@ async fn case_c24_a_nul_character_is_refused_at_submit(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn case_c24_one_bad_error_text_harms_no_other(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn case_c24_one_bad_error_text_harms_no_other(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let tasks = (0..50).map(|n| crate::jobs::end::task(if n == 25 { "nul" } else { "fine" }.to_owned()));
     let handles: Vec<_> = ax.submit_many(tasks).await.into_iter().map(Result::unwrap).collect();
     for (n, handle) in handles.iter().enumerate() {
@@ -93,16 +93,16 @@ async fn case_c24_one_bad_error_text_harms_no_other(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn case_c26_texts_of_any_length_end_a_task(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn case_c26_texts_of_any_length_end_a_task(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(crate::jobs::end::task("long".into())).await.unwrap();
     let Outcome::Failed { error } = outcome(&handle).await else { panic!("it failed") };
     assert!(error.len() <= 64 << 10 && error.starts_with("éé") && error.contains("cut"), "{} bytes", error.len());
     ax.shutdown().await;
 }
 
-async fn case_c26_a_payload_over_the_limit_is_refused_with_the_number(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn case_c26_a_payload_over_the_limit_is_refused_with_the_number(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let error = ax.submit(echo::task("x".repeat(1 << 20))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("1048576"), "{error}");
@@ -125,13 +125,15 @@ fn nested(depth: usize) -> serde_json::Value {
     (0..depth).fold(serde_json::Value::Null, |inner, _| serde_json::Value::Array(vec![inner]))
 }
 
-async fn case_c28_deep_json_is_refused(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).job(any::JOB).start().await.unwrap();
+async fn case_c28_deep_json_is_refused(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).job(any::JOB).start().await.unwrap();
     // The payload itself is one level: an object with the parameters.
     let handle = ax.submit(any::task(nested(120))).await.unwrap();
     assert_eq!(outcome(&handle).await, Outcome::Succeeded(()));
-    for depth in [129, 10_000] {
-        let error = ax.submit(any::task(nested(depth))).await.unwrap_err();
+    for depth in [128, 129, 10_000] {
+        let payload = format!(r#"{{"value":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        let task = NewTask::new(any::JOB.name.parse().unwrap(), payload);
+        let error = ax.submit(Submission::<()>::new(task)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.to_string().contains("128"), "{error}");
     }
@@ -143,13 +145,13 @@ mod older {
     use ax_sdk::prelude::*;
 
     #[ax_job(name = "suite.echo")]
-    pub async fn echo(number: u64) -> JobResult<String> {
+    pub(crate) async fn echo(number: u64) -> JobResult<String> {
         Ok(number.to_string())
     }
 }
 
-async fn case_c28_a_payload_that_does_not_decode_is_a_dead_letter_with_its_text(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn case_c28_a_payload_that_does_not_decode_is_a_dead_letter_with_its_text(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(older::echo::task(7_u64)).await.unwrap();
     let Outcome::Failed { error } = outcome(&handle).await else { panic!("it cannot be read") };
     assert!(error.contains("text"), "the field is named: {error}");
@@ -159,9 +161,9 @@ async fn case_c28_a_payload_that_does_not_decode_is_a_dead_letter_with_its_text(
     ax.shutdown().await;
 }
 
-async fn case_c30_absurd_delays_are_refused_and_far_ones_wait(db: TestDatabase) {
+async fn case_c30_absurd_delays_are_refused_and_far_ones_wait(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     for delay in [Duration::MAX, Duration::from_secs(200 * 366 * 86_400)] {
         let error = ax.submit(note::task("never".into()).delay(delay)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -176,8 +178,8 @@ async fn case_c30_absurd_delays_are_refused_and_far_ones_wait(db: TestDatabase) 
     ax.shutdown().await;
 }
 
-async fn absurd_instants_are_refused(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn absurd_instants_are_refused(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     for millis in [-1, -62_135_596_800_000, 253_402_300_800_000, i64::MIN, i64::MAX] {
         let error = ax.submit(echo::task("a".into()).at(Timestamp::from_millis(millis))).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -188,11 +190,11 @@ async fn absurd_instants_are_refused(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn wrong_settings_are_refused(db: TestDatabase) {
+async fn wrong_settings_are_refused(db: &TestDatabase) {
     let stage = Stage::default();
-    let short = node(&db.url(), &stage).configure(|c| c.lease = c.beat).start().await.unwrap_err();
-    let nobody = node(&db.url(), &stage).namespace("").start().await.unwrap_err();
-    let silent = node(&db.url(), &stage).configure(|c| c.poll_min = Duration::ZERO).start().await.unwrap_err();
+    let short = node(db.url(), &stage).configure(|c| c.lease = c.beat).start().await.unwrap_err();
+    let nobody = node(db.url(), &stage).namespace("").start().await.unwrap_err();
+    let silent = node(db.url(), &stage).configure(|c| c.poll_min = Duration::ZERO).start().await.unwrap_err();
     for error in [short, nobody, silent] {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }

@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use ax_sdk::{Ax, Outcome, TaskState};
-use ax_tests::database_cases;
+use ax_tests::store_cases;
 use ax_tests::databases::TestDatabase;
 
 use crate::jobs::{Stage, blocking, echo, gated, in_state, node, note, outcome, quick};
 
-database_cases! {
+store_cases! {
     case_c10_a_task_longer_than_many_leases_runs_once,
     case_c34_a_busy_database_delays_and_fails_nothing,
     case_c37_low_priorities_run_beside_a_flood,
 }
 
-async fn case_c10_a_task_longer_than_many_leases_runs_once(db: TestDatabase) {
+async fn case_c10_a_task_longer_than_many_leases_runs_once(db: &TestDatabase) {
     let stage = Stage::default();
     let short = |c: &mut ax_sdk::Config| {
         c.lease = Duration::from_millis(600);
         c.beat = Duration::from_millis(150);
     };
-    let holder = node(&db.url(), &stage).configure(short).start().await.unwrap();
+    let holder = node(db.url(), &stage).configure(short).start().await.unwrap();
     let handle = holder.submit(gated::task("long".into())).await.unwrap();
     stage.noted("long started", 1).await;
-    let idle = node(&db.url(), &stage).configure(short).start().await.unwrap();
+    let idle = node(db.url(), &stage).configure(short).start().await.unwrap();
     let marker = idle.submit(note::task("marker".into()).delay(Duration::from_secs(6))).await.unwrap();
     outcome(&marker).await;
     stage.open(1);
@@ -33,9 +33,9 @@ async fn case_c10_a_task_longer_than_many_leases_runs_once(db: TestDatabase) {
     idle.shutdown().await;
 }
 
-async fn case_c34_a_busy_database_delays_and_fails_nothing(db: TestDatabase) {
+async fn case_c34_a_busy_database_delays_and_fails_nothing(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let running = ax.submit(gated::task("g".into())).await.unwrap();
     stage.noted("g started", 1).await;
     // An application writer that holds the database (SQLite) or just a transaction (others) for longer than a beat.
@@ -58,9 +58,9 @@ async fn case_c34_a_busy_database_delays_and_fails_nothing(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn case_c37_low_priorities_run_beside_a_flood(db: TestDatabase) {
+async fn case_c37_low_priorities_run_beside_a_flood(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).async_slots(2).start().await.unwrap();
+    let ax = node(db.url(), &stage).async_slots(2).start().await.unwrap();
     let low = ax.submit_many((0..20).map(|n| note::task(format!("low {n}")).priority(0))).await;
     let flood = ax.submit_many((0..2_000).map(|n| note::task(format!("high {n}")).priority(9))).await;
     for handle in low {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ax_sdk::{AttemptEnd, Ownership, Roles, TaskState};
-use ax_tests::database_cases;
+use ax_tests::store_cases;
 use ax_tests::databases::TestDatabase;
 
 use crate::jobs::{Stage, echo, gated, in_state, node, note, outcome};
 
-database_cases! {
+store_cases! {
     a_task_of_an_unknown_job_goes_to_a_node_that_knows_it,
     a_task_that_nobody_knows_waits_for_a_node_that_does,
     a_dedicated_scheduler_hands_everything_on,
@@ -21,10 +21,10 @@ database_cases! {
     namespaces_do_not_mix,
 }
 
-async fn a_task_of_an_unknown_job_goes_to_a_node_that_knows_it(db: TestDatabase) {
+async fn a_task_of_an_unknown_job_goes_to_a_node_that_knows_it(db: &TestDatabase) {
     let stage = Stage::default();
-    let ignorant = ax_sdk::Ax::builder(db.url().as_str()).only_given_jobs().configure(crate::jobs::quick).start().await.unwrap();
-    let knowing = node(&db.url(), &stage).start().await.unwrap();
+    let ignorant = ax_sdk::Ax::builder(db.url()).only_given_jobs().configure(crate::jobs::quick).start().await.unwrap();
+    let knowing = node(db.url(), &stage).start().await.unwrap();
     let handle = ignorant.submit(note::task("n".into())).await.unwrap();
     stage.noted("n 1", 1).await;
     assert_eq!(in_state(&knowing, handle.id(), TaskState::Succeeded).await.attempt, 1);
@@ -32,27 +32,27 @@ async fn a_task_of_an_unknown_job_goes_to_a_node_that_knows_it(db: TestDatabase)
     knowing.shutdown().await;
 }
 
-async fn a_task_that_nobody_knows_waits_for_a_node_that_does(db: TestDatabase) {
+async fn a_task_that_nobody_knows_waits_for_a_node_that_does(db: &TestDatabase) {
     let stage = Stage::default();
-    let ignorant = ax_sdk::Ax::builder(db.url().as_str()).only_given_jobs().configure(crate::jobs::quick).start().await.unwrap();
+    let ignorant = ax_sdk::Ax::builder(db.url()).only_given_jobs().configure(crate::jobs::quick).start().await.unwrap();
     let handle = ignorant.submit(note::task("n".into())).await.unwrap();
     let known = ignorant.submit(note::task("m".into()).delay(Duration::from_millis(300))).await.unwrap();
     while ignorant.now() < known.task().await.unwrap().unwrap().ready_at {
         tokio::task::yield_now().await;
     }
     assert_eq!(handle.task().await.unwrap().unwrap().state, TaskState::Pending, "it waits, visibly");
-    let knowing = node(&db.url(), &stage).start().await.unwrap();
+    let knowing = node(db.url(), &stage).start().await.unwrap();
     stage.noted("n 1", 1).await;
     stage.noted("m 1", 1).await;
     ignorant.shutdown().await;
     knowing.shutdown().await;
 }
 
-async fn a_dedicated_scheduler_hands_everything_on(db: TestDatabase) {
+async fn a_dedicated_scheduler_hands_everything_on(db: &TestDatabase) {
     let (never, stage) = (Stage::default(), Stage::default());
     let scheduler =
-        node(&db.url(), &never).configure(|c| c.roles = Roles { trigger: true, execute: false }).start().await.unwrap();
-    let worker = node(&db.url(), &stage).configure(|c| c.roles = Roles { trigger: false, execute: true }).start().await.unwrap();
+        node(db.url(), &never).configure(|c| c.roles = Roles { trigger: true, execute: false }).start().await.unwrap();
+    let worker = node(db.url(), &stage).configure(|c| c.roles = Roles { trigger: false, execute: true }).start().await.unwrap();
     for n in 0..50 {
         scheduler.submit(note::task(format!("n{n}"))).await.unwrap();
     }
@@ -62,18 +62,18 @@ async fn a_dedicated_scheduler_hands_everything_on(db: TestDatabase) {
     worker.shutdown().await;
 }
 
-async fn two_nodes_run_every_task_once(db: TestDatabase) {
+async fn two_nodes_run_every_task_once(db: &TestDatabase) {
     share_work(db, Ownership::Sharded).await;
 }
 
-async fn without_ownership_every_task_runs_once_all_the_same(db: TestDatabase) {
+async fn without_ownership_every_task_runs_once_all_the_same(db: &TestDatabase) {
     share_work(db, Ownership::Everyone).await;
 }
 
-async fn share_work(db: TestDatabase, ownership: Ownership) {
+async fn share_work(db: &TestDatabase, ownership: Ownership) {
     let stage = Stage::default();
-    let one = node(&db.url(), &stage).configure(|c| c.ownership = ownership).start().await.unwrap();
-    let two = node(&db.url(), &stage).configure(|c| c.ownership = ownership).start().await.unwrap();
+    let one = node(db.url(), &stage).configure(|c| c.ownership = ownership).start().await.unwrap();
+    let two = node(db.url(), &stage).configure(|c| c.ownership = ownership).start().await.unwrap();
     let tasks = (0..400).map(|n| note::task(format!("t{n:03}")).delay(Duration::from_millis(n)));
     let handles = one.submit_many(tasks).await;
     for handle in handles {
@@ -87,9 +87,9 @@ async fn share_work(db: TestDatabase, ownership: Ownership) {
     two.shutdown().await;
 }
 
-async fn case_c14_a_shutdown_hands_back_what_did_not_start(db: TestDatabase) {
+async fn case_c14_a_shutdown_hands_back_what_did_not_start(db: &TestDatabase) {
     let (first, second) = (Stage::default(), Stage::default());
-    let ending = node(&db.url(), &first).async_slots(2).shutdown_after(Duration::from_secs(20)).start().await.unwrap();
+    let ending = node(db.url(), &first).async_slots(2).shutdown_after(Duration::from_secs(20)).start().await.unwrap();
     let handles = ending.submit_many((0..30).map(|n| gated::task(format!("g{n}")))).await;
     first.noted("g", 2).await;
     first.open(2);
@@ -102,7 +102,7 @@ async fn case_c14_a_shutdown_hands_back_what_did_not_start(db: TestDatabase) {
     ended.await.unwrap();
     let ran = first.all("g").await.len();
 
-    let taking = node(&db.url(), &second).start().await.unwrap();
+    let taking = node(db.url(), &second).start().await.unwrap();
     second.open(30);
     second.noted("g", 30 - ran).await;
     for handle in handles {
@@ -112,9 +112,9 @@ async fn case_c14_a_shutdown_hands_back_what_did_not_start(db: TestDatabase) {
     taking.shutdown().await;
 }
 
-async fn case_c14_a_shutdown_cuts_off_and_spends_no_attempt(db: TestDatabase) {
+async fn case_c14_a_shutdown_cuts_off_and_spends_no_attempt(db: &TestDatabase) {
     let (first, second) = (Stage::default(), Stage::default());
-    let ending = node(&db.url(), &first).shutdown_after(Duration::from_millis(10)).start().await.unwrap();
+    let ending = node(db.url(), &first).shutdown_after(Duration::from_millis(10)).start().await.unwrap();
     let polite = ending.submit(gated::task("polite".into())).await.unwrap();
     let stubborn = ending.submit(crate::jobs::slow::task(false).timeout(Duration::from_secs(600))).await.unwrap();
     first.noted("polite started", 1).await;
@@ -122,7 +122,7 @@ async fn case_c14_a_shutdown_cuts_off_and_spends_no_attempt(db: TestDatabase) {
     ending.shutdown().await;
     assert_eq!(first.all("polite signaled").await.len(), 1, "it was asked first");
 
-    let taking = node(&db.url(), &second).start().await.unwrap();
+    let taking = node(db.url(), &second).start().await.unwrap();
     second.noted("polite started 1", 1).await;
     second.noted("slow 1", 1).await;
     second.open(1);
@@ -135,16 +135,16 @@ async fn case_c14_a_shutdown_cuts_off_and_spends_no_attempt(db: TestDatabase) {
     taking.shutdown().await;
 }
 
-async fn case_c17_a_node_that_vanishes_leaves_its_work_to_others(db: TestDatabase) {
+async fn case_c17_a_node_that_vanishes_leaves_its_work_to_others(db: &TestDatabase) {
     let (first, second) = (Stage::default(), Stage::default());
-    let vanishing = node(&db.url(), &first).start().await.unwrap();
+    let vanishing = node(db.url(), &first).start().await.unwrap();
     let running = vanishing.submit(gated::task("running".into())).await.unwrap();
     first.noted("running started 1", 1).await;
     let waiting = vanishing.submit(note::task("waiting".into()).delay(Duration::from_secs(2))).await.unwrap();
     let ids = (running.id(), waiting.id());
     drop((running, waiting, vanishing));
 
-    let taking = node(&db.url(), &second).start().await.unwrap();
+    let taking = node(db.url(), &second).start().await.unwrap();
     second.noted("waiting 1", 1).await;
     second.noted("running started", 1).await;
     second.open(1);
@@ -155,21 +155,21 @@ async fn case_c17_a_node_that_vanishes_leaves_its_work_to_others(db: TestDatabas
     taking.shutdown().await;
 }
 
-async fn case_c06_delayed_work_survives_a_restart(db: TestDatabase) {
+async fn case_c06_delayed_work_survives_a_restart(db: &TestDatabase) {
     let stage = Stage::default();
-    let first = node(&db.url(), &Stage::default()).start().await.unwrap();
+    let first = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = first.submit(note::task("later".into()).delay(Duration::from_millis(500))).await.unwrap();
     first.shutdown().await;
-    let second = node(&db.url(), &stage).start().await.unwrap();
+    let second = node(db.url(), &stage).start().await.unwrap();
     stage.noted("later 1", 1).await;
     in_state(&second, handle.id(), TaskState::Succeeded).await;
     second.shutdown().await;
 }
 
-async fn namespaces_do_not_mix(db: TestDatabase) {
+async fn namespaces_do_not_mix(db: &TestDatabase) {
     let (red_stage, blue_stage) = (Stage::default(), Stage::default());
-    let red = node(&db.url(), &red_stage).namespace("red").start().await.unwrap();
-    let blue = node(&db.url(), &blue_stage).namespace("blue").start().await.unwrap();
+    let red = node(db.url(), &red_stage).namespace("red").start().await.unwrap();
+    let blue = node(db.url(), &blue_stage).namespace("blue").start().await.unwrap();
     for n in 0..20 {
         outcome(&red.submit(echo::task(n.to_string())).await.unwrap()).await;
         outcome(&blue.submit(note::task(format!("b{n}")).key("same")).await.unwrap()).await;

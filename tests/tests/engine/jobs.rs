@@ -9,11 +9,11 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, Notify, Semaphore};
 
 /// The longest that any case waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What handlers tell a case, and how a case holds them back.
 #[derive(Clone, Default)]
-pub struct Stage {
+pub(crate) struct Stage {
     inner: Arc<Inner>,
 }
 
@@ -31,13 +31,13 @@ impl Default for Inner {
 
 impl Stage {
     /// A handler notes something.
-    pub async fn note(&self, text: impl Into<String>) {
+    pub(crate) async fn note(&self, text: impl Into<String>) {
         self.inner.log.lock().await.push(text.into());
         self.inner.changed.notify_waiters();
     }
 
     /// Waits until `n` notes begin with `prefix`.
-    pub async fn noted(&self, prefix: &str, n: usize) -> Vec<String> {
+    pub(crate) async fn noted(&self, prefix: &str, n: usize) -> Vec<String> {
         let wait = async {
             loop {
                 let changed = self.inner.changed.notified();
@@ -57,12 +57,12 @@ impl Stage {
     }
 
     /// The notes so far that begin with `prefix`.
-    pub async fn all(&self, prefix: &str) -> Vec<String> {
+    pub(crate) async fn all(&self, prefix: &str) -> Vec<String> {
         self.inner.log.lock().await.iter().filter(|note| note.starts_with(prefix)).cloned().collect()
     }
 
     /// Lets `n` handlers that wait at the gate go on.
-    pub fn open(&self, n: usize) {
+    pub(crate) fn open(&self, n: usize) {
         self.inner.gate.add_permits(n);
     }
 
@@ -75,20 +75,20 @@ impl Stage {
 
 /// Gives back what it is given.
 #[ax_job(name = "suite.echo")]
-pub async fn echo(text: String) -> JobResult<String> {
+pub(crate) async fn echo(text: String) -> JobResult<String> {
     Ok(text)
 }
 
 /// Notes that it runs, and its attempt.
 #[ax_job(name = "suite.note")]
-pub async fn note(text: String, ctx: JobContext, stage: State<Stage>) -> JobResult<u32> {
+pub(crate) async fn note(text: String, ctx: JobContext, stage: State<Stage>) -> JobResult<u32> {
     stage.note(format!("{text} {}", ctx.attempt())).await;
     Ok(ctx.attempt())
 }
 
 /// Notes that it runs, waits at the gate, and ends when it is asked to.
 #[ax_job(name = "suite.gated")]
-pub async fn gated(text: String, ctx: JobContext, stage: State<Stage>) -> JobResult<String> {
+pub(crate) async fn gated(text: String, ctx: JobContext, stage: State<Stage>) -> JobResult<String> {
     stage.note(format!("{text} started {}", ctx.attempt())).await;
     tokio::select! {
         () = stage.pass() => Ok(text),
@@ -101,7 +101,7 @@ pub async fn gated(text: String, ctx: JobContext, stage: State<Stage>) -> JobRes
 
 /// Fails `times` times, then succeeds.
 #[ax_job(name = "suite.flaky", retries = 3, backoff = "fixed 5ms")]
-pub async fn flaky(times: u32, ctx: JobContext) -> JobResult<String> {
+pub(crate) async fn flaky(times: u32, ctx: JobContext) -> JobResult<String> {
     if ctx.attempt() <= times {
         return Err(JobError::msg(format!("failure {}", ctx.attempt())));
     }
@@ -110,7 +110,7 @@ pub async fn flaky(times: u32, ctx: JobContext) -> JobResult<String> {
 
 /// Ends in the way it is told.
 #[ax_job(name = "suite.end", retries = 2, backoff = "fixed 5ms")]
-pub async fn end(how: String, ctx: JobContext, stage: State<Stage>) -> JobResult<String> {
+pub(crate) async fn end(how: String, ctx: JobContext, stage: State<Stage>) -> JobResult<String> {
     stage.note(format!("{how} {}", ctx.attempt())).await;
     match how.as_str() {
         "terminal" => Err(JobError::msg("never again").terminal()),
@@ -130,7 +130,7 @@ pub async fn end(how: String, ctx: JobContext, stage: State<Stage>) -> JobResult
 
 /// Sleeps past its timeout, ignoring every signal.
 #[ax_job(name = "suite.slow", retries = 1, backoff = "fixed 5ms", timeout = "50ms")]
-pub async fn slow(polite: bool, ctx: JobContext, stage: State<Stage>) -> JobResult<()> {
+pub(crate) async fn slow(polite: bool, ctx: JobContext, stage: State<Stage>) -> JobResult<()> {
     stage.note(format!("slow {}", ctx.attempt())).await;
     if polite {
         ctx.canceled().await;
@@ -143,14 +143,14 @@ pub async fn slow(polite: bool, ctx: JobContext, stage: State<Stage>) -> JobResu
 
 /// Blocks a thread.
 #[ax_job(name = "suite.blocking")]
-pub fn blocking(millis: u64) -> JobResult<u64> {
+pub(crate) fn blocking(millis: u64) -> JobResult<u64> {
     #[expect(clippy::disallowed_methods, reason = "it stands for code that blocks")]
     std::thread::sleep(Duration::from_millis(millis));
     Ok(millis)
 }
 
 /// A node with every job of the suite, a quick heartbeat and little grace.
-pub fn node(url: &str, stage: &Stage) -> AxBuilder {
+pub(crate) fn node(url: &str, stage: &Stage) -> AxBuilder {
     Ax::builder(url)
         .only_given_jobs()
         .job(echo::JOB)
@@ -165,7 +165,7 @@ pub fn node(url: &str, stage: &Stage) -> AxBuilder {
 }
 
 /// Settings that keep cases short.
-pub fn quick(config: &mut Config) {
+pub(crate) fn quick(config: &mut Config) {
     config.lease = Duration::from_secs(4);
     config.beat = Duration::from_secs(1);
     config.grace = Duration::from_millis(100);
@@ -174,7 +174,7 @@ pub fn quick(config: &mut Config) {
 }
 
 /// The outcome of a task, waited for with patience.
-pub async fn outcome<T: DeserializeOwned>(handle: &Handle<T>) -> Outcome<T> {
+pub(crate) async fn outcome<T: DeserializeOwned>(handle: &Handle<T>) -> Outcome<T> {
     match tokio::time::timeout(PATIENCE, handle.outcome()).await {
         Ok(outcome) => outcome.expect("the engine runs"),
         Err(_) => panic!("no outcome of {:?}", handle.task().await),
@@ -182,7 +182,7 @@ pub async fn outcome<T: DeserializeOwned>(handle: &Handle<T>) -> Outcome<T> {
 }
 
 /// The task once it is in this state.
-pub async fn in_state(ax: &Ax, id: ax_sdk::TaskId, state: TaskState) -> Task {
+pub(crate) async fn in_state(ax: &Ax, id: ax_sdk::TaskId, state: TaskState) -> Task {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
         let task = ax.find(id).await.expect("the database answers");

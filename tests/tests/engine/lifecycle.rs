@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ax_sdk::{AttemptEnd, Outcome, TaskState, Timestamp};
-use ax_tests::database_cases;
+use ax_tests::store_cases;
 use ax_tests::databases::TestDatabase;
 
 use crate::jobs::{Stage, blocking, echo, end, flaky, gated, in_state, node, note, outcome, slow};
 
-database_cases! {
+store_cases! {
     a_task_runs_now_and_gives_its_result,
     a_delayed_task_waits_and_is_never_early,
     an_instant_in_the_past_means_now,
@@ -26,8 +26,8 @@ database_cases! {
     a_result_over_the_limit_is_a_dead_letter_that_says_so,
 }
 
-async fn a_task_runs_now_and_gives_its_result(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_task_runs_now_and_gives_its_result(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("hello".into())).await.unwrap();
     assert_eq!(outcome(&handle).await, Outcome::Succeeded("hello".to_owned()));
     let task = handle.task().await.unwrap().unwrap();
@@ -38,8 +38,8 @@ async fn a_task_runs_now_and_gives_its_result(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_delayed_task_waits_and_is_never_early(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_delayed_task_waits_and_is_never_early(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("later".into()).delay(Duration::from_millis(300))).await.unwrap();
     let waiting = handle.task().await.unwrap().unwrap();
     assert_eq!(waiting.state, TaskState::Pending);
@@ -50,15 +50,15 @@ async fn a_delayed_task_waits_and_is_never_early(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn an_instant_in_the_past_means_now(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn an_instant_in_the_past_means_now(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("late".into()).at(Timestamp::from_millis(0))).await.unwrap();
     assert!(matches!(outcome(&handle).await, Outcome::Succeeded(_)));
     ax.shutdown().await;
 }
 
-async fn a_failing_task_is_retried_as_a_row_and_succeeds(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_failing_task_is_retried_as_a_row_and_succeeds(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(flaky::task(2_u32)).await.unwrap();
     assert_eq!(outcome(&handle).await, Outcome::Succeeded("failure 2".to_owned()));
     let attempts = ax.executions(handle.id()).await.unwrap();
@@ -68,8 +68,8 @@ async fn a_failing_task_is_retried_as_a_row_and_succeeds(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn the_last_failure_makes_a_dead_letter(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn the_last_failure_makes_a_dead_letter(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(flaky::task(9_u32).retries(1)).await.unwrap();
     assert_eq!(outcome(&handle).await, Outcome::Failed { error: "failure 2".to_owned() });
     let task = handle.task().await.unwrap().unwrap();
@@ -77,18 +77,18 @@ async fn the_last_failure_makes_a_dead_letter(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_terminal_error_ends_at_once(db: TestDatabase) {
+async fn a_terminal_error_ends_at_once(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(end::task("terminal".into())).await.unwrap();
     assert_eq!(outcome(&handle).await, Outcome::Failed { error: "never again".to_owned() });
     assert_eq!(stage.all("terminal").await, ["terminal 1"]);
     ax.shutdown().await;
 }
 
-async fn retry_after_and_snooze_are_kept_apart(db: TestDatabase) {
+async fn retry_after_and_snooze_are_kept_apart(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let snoozed = ax.submit(end::task("snooze".into())).await.unwrap();
     let later = ax.submit(end::task("later".into())).await.unwrap();
     assert!(matches!(outcome(&snoozed).await, Outcome::Succeeded(_)));
@@ -99,16 +99,16 @@ async fn retry_after_and_snooze_are_kept_apart(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_handler_may_end_as_canceled(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_handler_may_end_as_canceled(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(end::task("cancel".into())).await.unwrap();
     assert_eq!(outcome(&handle).await, Outcome::Canceled);
     ax.shutdown().await;
 }
 
-async fn case_c42_a_panic_is_a_failed_attempt(db: TestDatabase) {
+async fn case_c42_a_panic_is_a_failed_attempt(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     for (how, text) in [
         ("panic", "panicked: all is lost"),
         ("panic string", "panicked: all is lost 2"),
@@ -124,9 +124,9 @@ async fn case_c42_a_panic_is_a_failed_attempt(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_timeout_signals_then_drops_and_counts_as_failed(db: TestDatabase) {
+async fn a_timeout_signals_then_drops_and_counts_as_failed(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(slow::task(false)).await.unwrap();
     let Outcome::Failed { error } = outcome(&handle).await else { panic!("it timed out") };
     assert!(error.starts_with("timed out"), "{error}");
@@ -136,9 +136,9 @@ async fn a_timeout_signals_then_drops_and_counts_as_failed(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_polite_handler_ends_at_the_signal_of_its_timeout(db: TestDatabase) {
+async fn a_polite_handler_ends_at_the_signal_of_its_timeout(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(slow::task(true).retries(0)).await.unwrap();
     let Outcome::Failed { error } = outcome(&handle).await else { panic!("it timed out") };
     assert!(error.starts_with("timed out"), "{error}");
@@ -146,8 +146,8 @@ async fn a_polite_handler_ends_at_the_signal_of_its_timeout(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_blocking_job_runs_on_its_own_threads(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_blocking_job_runs_on_its_own_threads(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handles = ax.submit_many((0..4).map(|_| blocking::task(20_u64))).await;
     for handle in handles {
         assert_eq!(outcome(&handle.unwrap()).await, Outcome::Succeeded(20));
@@ -155,9 +155,9 @@ async fn a_blocking_job_runs_on_its_own_threads(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_task_past_its_deadline_expires(db: TestDatabase) {
+async fn a_task_past_its_deadline_expires(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).async_slots(1).configure(|c| c.read_ahead = 0).start().await.unwrap();
+    let ax = node(db.url(), &stage).async_slots(1).configure(|c| c.read_ahead = 0).start().await.unwrap();
     let holder = ax.submit(gated::task("holder".into())).await.unwrap();
     stage.noted("holder started", 1).await;
     let late = ax.submit(note::task("late".into()).deadline(Duration::from_millis(20))).await.unwrap();
@@ -168,9 +168,9 @@ async fn a_task_past_its_deadline_expires(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn priorities_share_one_slot_in_order(db: TestDatabase) {
+async fn priorities_share_one_slot_in_order(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).async_slots(1).configure(|c| c.read_ahead = 0).start().await.unwrap();
+    let ax = node(db.url(), &stage).async_slots(1).configure(|c| c.read_ahead = 0).start().await.unwrap();
     let holder = ax.submit(gated::task("holder".into())).await.unwrap();
     stage.noted("holder started", 1).await;
     let mut handles = Vec::new();
@@ -191,8 +191,8 @@ async fn priorities_share_one_slot_in_order(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_result_over_the_limit_is_a_dead_letter_that_says_so(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_result_over_the_limit_is_a_dead_letter_that_says_so(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(end::task("wide".into())).await.unwrap();
     let Outcome::Failed { error } = outcome(&handle).await else { panic!("two MiB are too much") };
     assert!(error.contains("1048576"), "the limit is named: {error}");

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use ax_sdk::{CancelResult, Changed, ErrorKind, Outcome, TaskId, TaskState};
-use ax_tests::database_cases;
+use ax_tests::store_cases;
 use ax_tests::databases::TestDatabase;
 
 use crate::jobs::{Stage, echo, end, gated, in_state, node, note, outcome};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-database_cases! {
+store_cases! {
     a_waiting_task_is_canceled_at_once,
     a_running_task_is_signaled_and_ends_as_canceled,
     a_cancel_reaches_the_node_that_runs_the_task,
@@ -26,9 +26,9 @@ database_cases! {
     tasks_are_found_listed_and_counted,
 }
 
-async fn a_waiting_task_is_canceled_at_once(db: TestDatabase) {
+async fn a_waiting_task_is_canceled_at_once(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(note::task("no".into()).delay(HOUR)).await.unwrap();
     assert_eq!(ax.cancel_because(handle.id(), "not wanted").await.unwrap(), CancelResult::Canceled);
     assert_eq!(outcome(&handle).await, Outcome::Canceled);
@@ -37,9 +37,9 @@ async fn a_waiting_task_is_canceled_at_once(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_running_task_is_signaled_and_ends_as_canceled(db: TestDatabase) {
+async fn a_running_task_is_signaled_and_ends_as_canceled(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(gated::task("g".into())).await.unwrap();
     stage.noted("g started", 1).await;
     assert_eq!(handle.cancel().await.unwrap(), CancelResult::Requested);
@@ -48,10 +48,10 @@ async fn a_running_task_is_signaled_and_ends_as_canceled(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_cancel_reaches_the_node_that_runs_the_task(db: TestDatabase) {
+async fn a_cancel_reaches_the_node_that_runs_the_task(db: &TestDatabase) {
     let (here, there) = (Stage::default(), Stage::default());
-    let worker = node(&db.url(), &there).start().await.unwrap();
-    let other = node(&db.url(), &here).start().await.unwrap();
+    let worker = node(db.url(), &there).start().await.unwrap();
+    let other = node(db.url(), &here).start().await.unwrap();
     let handle = worker.submit(gated::task("g".into())).await.unwrap();
     there.noted("g started", 1).await;
     assert_eq!(other.cancel(handle.id()).await.unwrap(), CancelResult::Requested);
@@ -61,11 +61,11 @@ async fn a_cancel_reaches_the_node_that_runs_the_task(db: TestDatabase) {
     other.shutdown().await;
 }
 
-async fn a_success_after_a_cancel_is_canceled_once(db: TestDatabase) {
+async fn a_success_after_a_cancel_is_canceled_once(db: &TestDatabase) {
     let (here, there) = (Stage::default(), Stage::default());
     // This worker looks for cancels so rarely that its handler never hears of the one below.
-    let worker = node(&db.url(), &there).configure(|c| c.watch = HOUR).start().await.unwrap();
-    let other = node(&db.url(), &here).start().await.unwrap();
+    let worker = node(db.url(), &there).configure(|c| c.watch = HOUR).start().await.unwrap();
+    let other = node(db.url(), &here).start().await.unwrap();
     let handle = worker.submit(gated::task("g".into())).await.unwrap();
     there.noted("g started", 1).await;
     other.cancel(handle.id()).await.unwrap();
@@ -76,8 +76,8 @@ async fn a_success_after_a_cancel_is_canceled_once(db: TestDatabase) {
     other.shutdown().await;
 }
 
-async fn a_finished_task_cannot_be_canceled(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_finished_task_cannot_be_canceled(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("a".into())).await.unwrap();
     outcome(&handle).await;
     assert_eq!(handle.cancel().await.unwrap(), CancelResult::AlreadyFinal(TaskState::Succeeded));
@@ -86,9 +86,9 @@ async fn a_finished_task_cannot_be_canceled(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_retrying_task_can_be_canceled(db: TestDatabase) {
+async fn a_retrying_task_can_be_canceled(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(crate::jobs::flaky::task(9_u32).retries(1000)).await.unwrap();
     while ax.executions(handle.id()).await.unwrap().len() < 3 {
         tokio::task::yield_now().await;
@@ -98,8 +98,8 @@ async fn a_retrying_task_can_be_canceled(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_task_may_be_moved_in_time_both_ways(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_task_may_be_moved_in_time_both_ways(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("a".into()).delay(HOUR)).await.unwrap();
     assert_eq!(ax.reschedule_after(handle.id(), HOUR * 2).await.unwrap(), Changed::Yes);
     assert_eq!(ax.run_now(handle.id()).await.unwrap(), Changed::Yes);
@@ -113,9 +113,9 @@ async fn a_task_may_be_moved_in_time_both_ways(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_running_task_cannot_be_moved(db: TestDatabase) {
+async fn a_running_task_cannot_be_moved(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(gated::task("g".into())).await.unwrap();
     stage.noted("g started", 1).await;
     assert_eq!(ax.reschedule_after(handle.id(), HOUR).await.unwrap(), Changed::Refused(TaskState::Running));
@@ -126,9 +126,9 @@ async fn a_running_task_cannot_be_moved(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_finished_task_runs_again_as_a_new_round(db: TestDatabase) {
+async fn a_finished_task_runs_again_as_a_new_round(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let handle = ax.submit(end::task("terminal".into())).await.unwrap();
     outcome(&handle).await;
     assert_eq!(ax.rerun(handle.id()).await.unwrap(), Changed::Yes);
@@ -140,8 +140,8 @@ async fn a_finished_task_runs_again_as_a_new_round(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_rerun_whose_key_is_taken_is_refused(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_rerun_whose_key_is_taken_is_refused(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let first = ax.submit(echo::task("a".into()).key("k")).await.unwrap();
     outcome(&first).await;
     let holder = ax.submit(echo::task("b".into()).key("k").delay(HOUR)).await.unwrap();
@@ -151,16 +151,16 @@ async fn a_rerun_whose_key_is_taken_is_refused(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_live_task_cannot_be_run_again(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_live_task_cannot_be_run_again(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("a".into()).delay(HOUR)).await.unwrap();
     assert_eq!(ax.rerun(handle.id()).await.unwrap(), Changed::Refused(TaskState::Pending));
     assert_eq!(ax.rerun(TaskId::from_bytes([9; 16])).await.unwrap(), Changed::NotFound);
     ax.shutdown().await;
 }
 
-async fn a_priority_may_change_while_a_task_waits(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_priority_may_change_while_a_task_waits(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("a".into()).delay(HOUR)).await.unwrap();
     assert_eq!(ax.set_priority(handle.id(), 9).await.unwrap(), Changed::Yes);
     assert_eq!(handle.task().await.unwrap().unwrap().priority.get(), 9);
@@ -168,8 +168,8 @@ async fn a_priority_may_change_while_a_task_waits(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn tasks_are_found_listed_and_counted(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn tasks_are_found_listed_and_counted(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let done = ax.submit(echo::task("a".into()).tag("red").key("k-1")).await.unwrap();
     outcome(&done).await;
     let waiting = ax.submit(echo::task("b".into()).tag("blue").delay(HOUR)).await.unwrap();

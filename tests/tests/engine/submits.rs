@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ax_sdk::{Ax, ErrorKind, KeyMode, Outcome, TaskState};
-use ax_tests::database_cases;
+use ax_tests::store_cases;
 use ax_tests::databases::TestDatabase;
 
 use crate::jobs::{Stage, echo, gated, in_state, node, note, outcome};
 
-database_cases! {
+store_cases! {
     a_key_gives_the_task_that_holds_it,
     a_key_may_reject_and_names_the_holder,
     a_key_may_replace_what_has_not_started,
@@ -23,8 +23,8 @@ database_cases! {
     tasks_of_one_route_key_share_a_shard,
 }
 
-async fn a_key_gives_the_task_that_holds_it(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_key_gives_the_task_that_holds_it(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let first = ax.submit(echo::task("a".into()).delay(Duration::from_secs(3600)).key("order-1")).await.unwrap();
     let second = ax.submit(echo::task("b".into()).key("order-1")).await.unwrap();
     assert!(first.is_new() && !second.is_new());
@@ -32,8 +32,8 @@ async fn a_key_gives_the_task_that_holds_it(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_key_may_reject_and_names_the_holder(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_key_may_reject_and_names_the_holder(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let first = ax.submit(echo::task("a".into()).delay(Duration::from_secs(3600)).key("k")).await.unwrap();
     let refused = ax.submit(echo::task("b".into()).key("k").on_conflict(KeyMode::Reject)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict);
@@ -41,9 +41,9 @@ async fn a_key_may_reject_and_names_the_holder(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_key_may_replace_what_has_not_started(db: TestDatabase) {
+async fn a_key_may_replace_what_has_not_started(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let first = ax.submit(echo::task("old".into()).delay(Duration::from_secs(3600)).key("k")).await.unwrap();
     let second = ax.submit(echo::task("new".into()).key("k").on_conflict(KeyMode::Replace)).await.unwrap();
     assert_eq!(second.id(), first.id());
@@ -58,8 +58,8 @@ async fn a_key_may_replace_what_has_not_started(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_key_is_free_again_once_its_task_ended(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_key_is_free_again_once_its_task_ended(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let first = ax.submit(echo::task("a".into()).key("k")).await.unwrap();
     outcome(&first).await;
     let second = ax.submit(echo::task("b".into()).key("k")).await.unwrap();
@@ -71,8 +71,8 @@ async fn a_key_is_free_again_once_its_task_ended(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_key_may_hold_for_a_period(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_key_may_hold_for_a_period(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let first = ax.submit(echo::task("a".into()).key("k").unique_for(Duration::from_secs(3600))).await.unwrap();
     outcome(&first).await;
     let second = ax.submit(echo::task("b".into()).key("k")).await.unwrap();
@@ -88,9 +88,9 @@ async fn a_key_may_hold_for_a_period(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn case_c38_concurrent_submits_of_one_key_make_one_task(db: TestDatabase) {
+async fn case_c38_concurrent_submits_of_one_key_make_one_task(db: &TestDatabase) {
     let stage = Stage::default();
-    let (one, two) = (node(&db.url(), &stage).start().await.unwrap(), node(&db.url(), &stage).start().await.unwrap());
+    let (one, two) = (node(db.url(), &stage).start().await.unwrap(), node(db.url(), &stage).start().await.unwrap());
     let mut submits = tokio::task::JoinSet::new();
     for n in 0..64 {
         let ax = if n % 2 == 0 { one.clone() } else { two.clone() };
@@ -103,8 +103,8 @@ async fn case_c38_concurrent_submits_of_one_key_make_one_task(db: TestDatabase) 
     two.shutdown().await;
 }
 
-async fn case_c38_a_key_whose_writer_rolls_back_is_free(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn case_c38_a_key_whose_writer_rolls_back_is_free(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let mut transaction = ax.begin().await.unwrap();
     let never = ax.submit_in(&mut transaction, echo::task("a".into()).key("k")).await.unwrap();
     let waiting = tokio::spawn({
@@ -118,16 +118,16 @@ async fn case_c38_a_key_whose_writer_rolls_back_is_free(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_retry_is_not_blocked_by_the_key_of_its_own_row(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_retry_is_not_blocked_by_the_key_of_its_own_row(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(crate::jobs::flaky::task(2_u32).key("k")).await.unwrap();
     assert!(matches!(outcome(&handle).await, Outcome::Succeeded(_)));
     ax.shutdown().await;
 }
 
-async fn many_tasks_in_one_call_each_stand_alone(db: TestDatabase) {
+async fn many_tasks_in_one_call_each_stand_alone(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let tasks = (0..600).map(|n| match n {
         7 => note::task("bad".into()).priority(12),
         8 => note::task("bad\0".into()),
@@ -144,9 +144,9 @@ async fn many_tasks_in_one_call_each_stand_alone(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_transaction_that_rolls_back_leaves_nothing(db: TestDatabase) {
+async fn a_transaction_that_rolls_back_leaves_nothing(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(&db.url(), &stage).start().await.unwrap();
+    let ax = node(db.url(), &stage).start().await.unwrap();
     let mut transaction = ax.begin().await.unwrap();
     let handle = ax.submit_in(&mut transaction, note::task("never".into())).await.unwrap();
     transaction.rollback().await.unwrap();
@@ -156,8 +156,8 @@ async fn a_transaction_that_rolls_back_leaves_nothing(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn a_transaction_that_commits_leaves_its_task(db: TestDatabase) {
-    let ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn a_transaction_that_commits_leaves_its_task(db: &TestDatabase) {
+    let ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let mut transaction = ax.begin().await.unwrap();
     let big = "x".repeat(64 << 10);
     let one = ax.submit_in(&mut transaction, echo::task(big.clone()).tag("t")).await.unwrap();
@@ -168,8 +168,8 @@ async fn a_transaction_that_commits_leaves_its_task(db: TestDatabase) {
     ax.shutdown().await;
 }
 
-async fn tasks_of_one_route_key_share_a_shard(db: TestDatabase) {
-    let ax: Ax = node(&db.url(), &Stage::default()).start().await.unwrap();
+async fn tasks_of_one_route_key_share_a_shard(db: &TestDatabase) {
+    let ax: Ax = node(db.url(), &Stage::default()).start().await.unwrap();
     let handle = ax.submit(echo::task("a".into()).route("customer-7")).await.unwrap();
     outcome(&handle).await;
     let task = in_state(&ax, handle.id(), TaskState::Succeeded).await;
