@@ -19,7 +19,7 @@ use super::server::Witness;
 use super::tables::{Tables, Write};
 use super::trace::Trace;
 
-pub(crate) use answers::Asked;
+pub(crate) use answers::{Asked, FIRST_PROBE};
 pub(crate) use finale::Finale;
 
 /// The bytes of an id.
@@ -40,6 +40,8 @@ pub(crate) struct Pages {
     violation: Option<Violation>,
     tasks: BTreeMap<Id, Story>,
     keys: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), Id>,
+    /// Until when a key was promised to a task.
+    periods: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), (Id, i64)>,
     ticks: BTreeMap<(Arc<str>, Arc<str>, i64), Id>,
     /// The first tick of each schedule.
     first_ticks: BTreeMap<Arc<str>, i64>,
@@ -85,6 +87,8 @@ pub(crate) struct Story {
     round: i64,
     /// Since when it waits, by the database's clock.
     waits_since: i64,
+    /// Whether a claim of it must come on time, once all is well.
+    probe: bool,
 }
 
 /// How a process is.

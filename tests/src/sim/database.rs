@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::columns::id_opt;
 use super::executor::{Executor, Place, Process, WORLD};
+use super::mutation::Mutation;
 use super::server::{Pace, Server};
 use super::statements::{self, Answer};
 use super::tables::Tx;
@@ -330,10 +331,14 @@ impl SimConnection {
             let weather = lock(&network.weather);
             let mut dice = network.server.dice();
             let fate = weather.fate(&mut dice);
+            let drag = match (network.server.mutation.and_then(Mutation::drags), &request) {
+                (Some((dragged, most)), Request::Statement(statement, _)) if statement.sql == dragged => dice.millis(0, most),
+                _ => Duration::ZERO,
+            };
             Journey {
                 process: self.process,
                 fate: if fate == Fate::Late && !request.may_be_late() { Fate::LostReply } else { fate },
-                there: weather.half(&mut dice),
+                there: weather.half(&mut dice) + drag,
                 back: weather.half(&mut dice),
                 backend: self.backend.clone(),
             }

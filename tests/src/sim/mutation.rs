@@ -1,5 +1,7 @@
 //! The seeded bugs: each changes what one statement, or one rule, means. They exist in the harness only.
 
+use ax_engine::store::Sql;
+
 /// One fault, put in on purpose. `docs/verification.md` says which check finds each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mutation {
@@ -41,10 +43,24 @@ pub enum Mutation {
     FireWithoutVersion,
     /// An insert of a key that is held counts as done.
     KeyConflictIgnored,
-    /// A key is let go although its task still holds it.
+    /// A key is let go although its period is not over.
     KeyReleasedEarly,
     /// Cancel reads without a lock and deletes in whatever state.
     CancelOverwritesRunning,
     /// A row is marked for cancel by overwriting its state.
     CancelFreesRunning,
+}
+
+impl Mutation {
+    /// A statement that the fault makes dangerous, and how much longer than usual it may be on its way, in milliseconds. To
+    /// right code the delay means nothing.
+    pub(crate) const fn drags(self) -> Option<(Sql, i64)> {
+        match self {
+            Self::ReaperActsById | Self::LoseIgnoresToken => Some((Sql::RequeueLost, 6_000)),
+            Self::DeathWithoutCompare => Some((Sql::MarkDead, 4_000)),
+            Self::SubmitAgainBlind => Some((Sql::InsertMissing, 3_000)),
+            Self::CancelOverwritesRunning => Some((Sql::DeleteTask, 300)),
+            _ => None,
+        }
+    }
 }

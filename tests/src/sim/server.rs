@@ -5,6 +5,7 @@
 //! Parts of a condition that ask other tables keep what the statement saw at its begin. Waiting in a circle ends with
 //! [`DbErrorKind::Retry`], waiting too long with [`DbErrorKind::Timeout`]; either ends the transaction.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +52,8 @@ pub(crate) struct Server {
     dice: Mutex<Dice>,
     jump_ms: AtomicI64,
     witness: Option<Arc<dyn Witness>>,
+    /// What a careless reaper saw when it looked for orphans.
+    old_looks: Mutex<BTreeMap<[u8; 16], Record>>,
 }
 
 impl Server {
@@ -67,6 +70,7 @@ impl Server {
             dice: Mutex::new(dice),
             jump_ms: AtomicI64::new(0),
             witness,
+            old_looks: Mutex::default(),
         }
     }
 
@@ -77,6 +81,17 @@ impl Server {
 
     pub(crate) fn dice(&self) -> MutexGuard<'_, Dice> {
         self.dice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a row as it was seen, for a seeded bug that acts on it later.
+    pub(crate) fn remember(&self, row: &Record) {
+        let mut looks = self.old_looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.insert(id(row, columns::task::ID), row.clone());
+    }
+
+    /// What was seen of a row, once.
+    pub(crate) fn recall(&self, task: [u8; 16]) -> Option<Record> {
+        self.old_looks.lock().unwrap_or_else(PoisonError::into_inner).remove(&task)
     }
 
     /// The database's now in milliseconds.

@@ -10,7 +10,7 @@ use ax_engine::client::Client;
 use ax_engine::submit::Submitted;
 use tokio_util::sync::CancellationToken;
 
-use super::book::Book;
+use super::book::{Book, FIRST_PROBE};
 use super::dice::Dice;
 use super::executor::{Place, Process};
 use super::jobs::{Act, GRIND, Order, RARE, WORK};
@@ -23,6 +23,7 @@ const TRIES: usize = 4;
 
 /// Asks until told to stop.
 pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationToken) {
+    let long = [0.05, 0.4][dice.below(2)];
     let busy = 150 + dice.between(0, 600);
     let mut n = 0;
     while !stop.is_cancelled() {
@@ -32,7 +33,7 @@ pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationTok
         let caller = Caller { world: world.clone(), process, client };
         if dice.chance(0.75) {
             n += 1;
-            let task = task(&mut dice, n);
+            let task = task(&mut dice, n, long);
             let waits = dice.chance(0.1);
             world.executor.spawn(Place::loops(process), caller.submit(n, task, waits));
         } else {
@@ -47,9 +48,10 @@ pub(crate) async fn probe(world: &Arc<World>, dice: &mut Dice) {
         let seat = dice.below(world.plan.seats);
         let Some((process, client)) = world.client(seat) else { continue };
         let caller = Caller { world: world.clone(), process, client };
-        let order = Order { n: 100_000 + n, act: Act::Succeed, ms: 50, ballast: String::new() };
+        let order = Order { n: FIRST_PROBE + n, act: Act::Succeed, ms: 50, ballast: String::new() };
         let mut task = NewTask::new(name(WORK), serde_json::to_string(&order).expect("an order is JSON"));
-        task.when = When::After(dice.millis(0, 4_000));
+        task.when = When::After(dice.millis(0, 5_000));
+        task.route_key = dice.chance(0.5).then(|| format!("route-{n}"));
         world.executor.spawn(Place::loops(process), caller.submit(order.n, task, true));
         world.executor.sleep(dice.millis(0, 500)).await;
     }
@@ -59,8 +61,8 @@ fn name(job: &str) -> JobName {
     JobName::new(job).expect("a name of the simulation")
 }
 
-/// One task of any kind.
-fn task(dice: &mut Dice, n: i64) -> NewTask {
+/// One task of any kind; `long` is the share of those that take seconds.
+fn task(dice: &mut Dice, n: i64, long: f64) -> NewTask {
     let act = match dice.below(20) {
         0..8 => Act::Succeed,
         8..11 => Act::Fail(1 + dice.below(4) as u32),
@@ -72,8 +74,8 @@ fn task(dice: &mut Dice, n: i64) -> NewTask {
         17 if dice.chance(0.3) => Act::Abort(1 + dice.below(3) as u32),
         _ => Act::Succeed,
     };
-    let long = dice.chance(0.1);
-    let ms = dice.between(0, if long { 5_000 } else { 300 }) as u64;
+    let most = if dice.chance(long) { 3_900 } else { 300 };
+    let ms = dice.between(0, most) as u64;
     let job = match dice.below(10) {
         0 if !matches!(act, Act::Abort(_)) => GRIND,
         1 => RARE,

@@ -259,7 +259,9 @@ impl World {
 
     /// Asks the engine at a seat to shut down.
     pub(crate) fn stop(&self, seat: usize) {
-        lock(&self.seats)[seat].stop.cancel();
+        let Seat { process, stop, .. } = lock(&self.seats)[seat].clone();
+        self.book.process_leaves(process);
+        stop.cancel();
     }
 
     /// All faults end.

@@ -11,6 +11,9 @@ use crate::sim::trace::{Event, short};
 
 const CANCELED: i64 = State::Canceled.code() as i64;
 
+/// Submits from this number on must be punctual.
+pub(crate) const FIRST_PROBE: i64 = 100_000;
+
 /// One submit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
@@ -40,6 +43,7 @@ impl Book {
     pub(super) fn answer_to_submit(&self, pages: &mut Pages, row: &Record) {
         let Some(n) = text_opt(row, task::PAYLOAD).as_deref().and_then(number) else { return };
         let task = id(row, task::ID);
+        pages.tasks.entry(task).or_default().probe = n >= FIRST_PROBE;
         let former = pages.asked.entry(n).or_default().made.replace(task).filter(|former| *former != task);
         let text = || format!("submit {n} made {} and {}", short(&former.unwrap_or_default()), short(&task));
         self.must(pages, Check::OneOutcome, former.is_none(), text);

@@ -25,7 +25,12 @@ impl Book {
         self.health(process, |health| health.steady = true);
     }
 
-    /// It leaves, or was killed.
+    /// It was asked to leave: if its goodbye is late, the others may bury it.
+    pub(crate) fn process_leaves(&self, process: Process) {
+        self.health(process, |health| health.steady = false);
+    }
+
+    /// It has left, or was killed.
     pub(crate) fn process_ends(&self, process: Process) {
         self.health(process, |health| health.dead = true);
     }
@@ -73,6 +78,8 @@ impl Book {
             pages.present.remove(&node);
         }
         if before <= LEAVING && state == DEAD {
+            let (latest, name) = (pages.latest, short(&node));
+            self.must(pages, Check::RightDeath, lease < latest, || format!("{name} was declared dead before its lease was over"));
             self.died(pages, node, process);
         }
         let itself = pages.nodes.get(&node) == Some(&process);

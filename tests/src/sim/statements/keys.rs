@@ -76,7 +76,7 @@ pub(super) async fn take(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
 
 pub(super) async fn release(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let (wanted, held) = held(values);
-    let fits = |row: &Record| held(row) && int(row, key::PERIOD_END) <= desk.now;
+    let fits = |row: &Record| held(row) && (int(row, key::PERIOD_END) <= desk.now || desk.bent(Mutation::KeyReleasedEarly));
     desk.delete(Table::Key, wanted, fits).await
 }
 

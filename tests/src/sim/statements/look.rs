@@ -84,7 +84,7 @@ fn owned(values: &[Value], shard: i64) -> bool {
 /// Ten lanes of pending rows, each from its place on, in order, at most its cap.
 fn due(desk: &Desk<'_>, to: &[Value], lanes: &[Value], mine: impl Fn(i64) -> bool) -> Vec<Record> {
     let to = match int(to, 0) {
-        to if desk.bent(Mutation::NoLookAhead) => to.min(desk.now - 1_000),
+        to if desk.bent(Mutation::NoLookAhead) => to.min(desk.now),
         to => to,
     };
     let mut found: [Vec<Record>; 10] = Default::default();
@@ -130,7 +130,11 @@ fn orphans(desk: &Desk<'_>, values: &[Value]) -> Vec<Record> {
     if desk.bent(Mutation::DeadNodeClaims) {
         rows.retain(|row| claimed_before_death(desk, row));
     }
-    limited(rows, int(values, 0))
+    let rows = limited(rows, int(values, 0));
+    if desk.bent(Mutation::ReaperActsById) || desk.bent(Mutation::LoseIgnoresToken) {
+        rows.iter().for_each(|row| desk.server.remember(row));
+    }
+    rows
 }
 
 /// Whether a row was claimed while its node had its lease: what a reaper that looks once would have found.

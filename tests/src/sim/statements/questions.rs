@@ -7,6 +7,7 @@ use ax_engine::db::{DbResult, Value};
 use ax_engine::store::Sql;
 
 use crate::sim::columns::{Record, execution, history, id, int, task, text, text_opt};
+use crate::sim::mutation::Mutation;
 use crate::sim::server::Desk;
 use crate::sim::tables::{IfThere, Pk, Table};
 
@@ -16,6 +17,7 @@ const LOST: i64 = AttemptEnd::Lost.code() as i64;
 pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Record>> {
     Some(match sql {
         Sql::ReadHistory => last(desk.of_task(Table::History, id(values, 0))),
+        Sql::ReadEnds if desk.bent(Mutation::SubmitAgainBlind) => Vec::new(),
         Sql::ReadEnds => ended(desk, values, &[task::ID, task::TOKEN, task::STATE, history::REASON]),
         Sql::Outcomes => ended(desk, values, &[task::ID, task::ROUND, task::STATE, history::RESULT, task::ERROR]),
         Sql::ReadAttempt => {
