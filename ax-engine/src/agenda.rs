@@ -150,14 +150,30 @@ impl Agenda {
         }
     }
 
-    /// Forgets an entry that is not due yet, because its row has ended or moved.
+    /// Forgets an entry, because its row has ended or moved.
     pub fn forget(&mut self, id: &TaskId) {
         self.wheel.cancel(id);
+        if self.waiting.remove(id).is_some() {
+            for lanes in &mut self.lanes {
+                lanes.remove(id);
+            }
+            self.elsewhere.retain(|due| due.id != *id);
+        }
     }
 
     /// Forgets the entries of shards that this node no longer looks after.
     pub fn keep_shards(&mut self, keep: impl Fn(u16) -> bool) {
         self.wheel.remove_where(|due| !keep(due.shard));
+        let waiting = &mut self.waiting;
+        for lanes in &mut self.lanes {
+            lanes.remove_where(|due| {
+                let lost = !keep(due.shard);
+                if lost {
+                    waiting.remove(&due.id);
+                }
+                lost
+            });
+        }
     }
 
     /// When the wheel may next have something due.
@@ -258,6 +274,21 @@ mod tests {
         assert_eq!(agenda.offer(due(1, 10)), Offered::New);
         assert_eq!(agenda.offer(due(2, 10)), Offered::New);
         assert_eq!(agenda.offer(due(3, 10)), Offered::Full);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_new_when_it_comes_back() {
+        let mut agenda = Agenda::new(at(0), 10);
+        for n in 1..=3 {
+            agenda.offer(due(n, 10));
+        }
+        agenda.offer(due(4, 99));
+        agenda.advance(at(10), run);
+        agenda.forget(&due(1, 0).id);
+        assert_eq!(agenda.offer(due(1, 20)), Offered::New);
+        agenda.keep_shards(|_| false);
+        assert!(agenda.is_empty(), "lanes and wheel");
+        assert_eq!(agenda.offer(due(2, 10)), Offered::New);
     }
 
     #[test]

@@ -89,7 +89,7 @@ async fn a_finished_task_cannot_be_canceled(db: &TestDatabase) {
 async fn a_retrying_task_can_be_canceled(db: &TestDatabase) {
     let stage = Stage::default();
     let ax = node(db.url(), &stage).start().await.unwrap();
-    let handle = ax.submit(crate::jobs::flaky::task(9_u32).retries(1000)).await.unwrap();
+    let handle = ax.submit(crate::jobs::flaky::task(1_000_000_u32).retries(1_000_000)).await.unwrap();
     while ax.executions(handle.id()).await.unwrap().len() < 3 {
         tokio::task::yield_now().await;
     }
