@@ -21,7 +21,7 @@ pub struct Wanted {
     pub kills: u32,
     /// Workers paused: for a half, one and three leases in turn.
     pub pauses: u32,
-    /// Connections cut after a commit was forwarded; a quarter more are cut before.
+    /// Connections cut after a commit was forwarded; half as many more are cut before.
     pub cuts: u32,
     /// The time in which all this happens.
     pub span: Duration,
@@ -76,7 +76,7 @@ fn draw_plan(wanted: &Wanted, chance: &mut Xoshiro256PlusPlus) -> Vec<(Duration,
             skip: chance.random_range(0..6),
         }
     });
-    spread(wanted.cuts / 4, chance, &mut |_, chance| Fault::Cut {
+    spread(wanted.cuts / 2, chance, &mut |_, chance| Fault::Cut {
         cut: Cut::Withheld,
         skip: chance.random_range(0..6),
     });
@@ -229,9 +229,9 @@ mod tests {
                     ..
                 }
             )),
-            5
+            10
         );
-        assert_eq!(count(|fault| matches!(fault, Fault::Cut { .. })), 25);
+        assert_eq!(count(|fault| matches!(fault, Fault::Cut { .. })), 30);
         assert!(plan(7).iter().all(|(at, _)| *at < Duration::from_secs(10)));
     }
 }

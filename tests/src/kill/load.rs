@@ -16,8 +16,9 @@ use super::ledger::{Ledger, Line};
 
 /// The jobs of the workers, and how often each comes.
 const JOBS: &[(&str, u32)] = &[
-    ("kill.noop", 50),
-    ("kill.nap", 20),
+    ("kill.noop", 47),
+    ("kill.nap", 15),
+    ("kill.deaf", 8),
     ("kill.flaky", 10),
     ("kill.snooze", 8),
     ("kill.panic", 5),
@@ -211,11 +212,13 @@ fn draw_task(chance: &mut Xoshiro256PlusPlus, label: &str, way: Way) -> Submissi
     } else {
         draw(chance, JOBS)
     };
-    let span_ms: u64 = if chance.random_bool(0.05) {
-        chance.random_range(1_000..4_000)
-    } else {
-        chance.random_range(0..400)
+    // A run longer than a lease is still under way here when its second start is under way elsewhere.
+    let longest = match job {
+        "kill.deaf" => 8_000,
+        "kill.nap" if chance.random_bool(0.2) => 8_000,
+        _ => 400,
     };
+    let span_ms: u64 = chance.random_range(0..longest);
     let payload = serde_json::json!({ "label": label, "span_ms": span_ms }).to_string();
     let name = JobName::new(job).expect("the name of a job is valid");
     let mut task =

@@ -31,6 +31,14 @@ async fn nap(span_ms: u64, ctx: JobContext, ledger: State<Ledger>) -> JobResult<
     run.succeed()
 }
 
+/// Takes its time, and never notices that it should end: after a pause its outcome comes when others have taken over.
+#[ax_job(name = "kill.deaf", retries = 50, backoff = "fixed 200ms")]
+async fn deaf(span_ms: u64, ctx: JobContext, ledger: State<Ledger>) -> JobResult<String> {
+    let run = ledger.start(&ctx);
+    let _over = timeout(Duration::from_millis(span_ms), std::future::pending::<()>()).await;
+    run.succeed()
+}
+
 /// Fails at first.
 #[ax_job(
     name = "kill.flaky",
