@@ -32,6 +32,7 @@ use crate::witness::{Testimony, Witness};
 pub use join::{Joined, join, leave, leaving};
 pub use membership::Membership;
 pub use recover::{adopt_inboxes, take_back};
+use share::Share;
 
 /// The longest time between two looks, also where heartbeats are rarer: shards change hands within about that time.
 const LOOK: Duration = Duration::from_secs(1);
@@ -59,6 +60,7 @@ pub async fn run(cluster: Arc<Cluster>, stop: Stop) {
         recovered: HashSet::new(),
         owed: Owed::Nothing,
         contact: Contact::Good,
+        share: Share::default(),
     };
     while !stop.is_cancelled() {
         let pause = watch.round().await;
@@ -79,6 +81,7 @@ struct Watch<'a> {
     recovered: HashSet<NodeId>,
     owed: Owed,
     contact: Contact,
+    share: Share,
 }
 
 /// Whether the last look succeeded.
@@ -275,7 +278,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    async fn balance(&self, nodes: &[Peer]) -> Result<Settled, Error> {
+    async fn balance(&mut self, nodes: &[Peer]) -> Result<Settled, Error> {
         let Cluster {
             node,
             trigger,
@@ -288,7 +291,7 @@ impl Watch<'_> {
         }
         let mine = node.identity().node;
         let mut owned = node.store.owned_shards(mine).await?;
-        let change = share::change(mine, &owned, nodes);
+        let change = self.share.change(mine, &owned, nodes);
         if !change.release.is_empty() {
             owned = owned.difference(&change.release);
             self.own(owned);

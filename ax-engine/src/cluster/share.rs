@@ -14,17 +14,31 @@ pub(super) struct Change {
     pub(super) take: ShardSet,
 }
 
-/// Compares what this node owns with its share among the nodes that trigger time.
-pub(super) fn change(me: NodeId, owned: &ShardSet, nodes: &[Peer]) -> Change {
-    let members: Vec<Member> = nodes
-        .iter()
-        .filter(|peer| triggers(peer))
-        .map(member)
-        .collect();
-    let share = desired(me, &members);
-    Change {
-        release: owned.difference(&share),
-        take: share.difference(owned),
+/// The share of this node, worked out anew only when the members are others than before.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    of: Option<(NodeId, Vec<Member>)>,
+    shards: ShardSet,
+}
+
+impl Share {
+    /// Compares what this node owns with its share among the nodes that trigger time.
+    pub(super) fn change(&mut self, me: NodeId, owned: &ShardSet, nodes: &[Peer]) -> Change {
+        let mut members: Vec<Member> = nodes
+            .iter()
+            .filter(|peer| triggers(peer))
+            .map(member)
+            .collect();
+        members.sort_unstable_by_key(|member| member.node);
+        let of = Some((me, members));
+        if self.of != of {
+            self.shards = of.as_ref().map_or(ShardSet::EMPTY, |(me, members)| desired(*me, members));
+            self.of = of;
+        }
+        Change {
+            release: owned.difference(&self.shards),
+            take: self.shards.difference(owned),
+        }
     }
 }
 
