@@ -15,6 +15,8 @@ use ax_engine::store::Store;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 
+use crate::sim::Simulated;
+
 /// A kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -24,6 +26,8 @@ pub enum Kind {
     SqliteMemory,
     /// A schema of its own on a server.
     Postgres,
+    /// The database of the simulation.
+    Simulated,
 }
 
 /// A database of one test.
@@ -33,6 +37,7 @@ pub struct TestDatabase {
     url: String,
     _folder: Option<tempfile::TempDir>,
     _doomed: Option<Doomed>,
+    simulated: Option<Simulated>,
 }
 
 /// A schema that is dropped at the end.
@@ -48,12 +53,16 @@ pub async fn fresh(kind: Kind) -> Option<TestDatabase> {
         Kind::Sqlite => {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let url = format!("sqlite://{}", folder.path().join("ax.db").display());
-            Some(TestDatabase { kind, url, _folder: Some(folder), _doomed: None })
+            Some(TestDatabase { kind, url, _folder: Some(folder), _doomed: None, simulated: None })
         }
         Kind::SqliteMemory => {
-            Some(TestDatabase { kind, url: "sqlite::memory:".to_owned(), _folder: None, _doomed: None })
+            Some(TestDatabase { kind, url: "sqlite::memory:".to_owned(), _folder: None, _doomed: None, simulated: None })
         }
         Kind::Postgres => fresh_postgres().await,
+        Kind::Simulated => {
+            let simulated = Some(Simulated::default());
+            Some(TestDatabase { kind, url: String::new(), _folder: None, _doomed: None, simulated })
+        }
     }
 }
 
@@ -70,6 +79,9 @@ impl TestDatabase {
 
     /// Connections to it, as one more process has them. In memory: another, empty database.
     pub async fn open(&self) -> Arc<dyn Database> {
+        if let Some(simulated) = &self.simulated {
+            return simulated.open();
+        }
         db::open(Source::from(self.url()), OpenOptions::new(host_now)).await.expect("the fresh database opens")
     }
 
@@ -82,13 +94,16 @@ impl TestDatabase {
 
     /// Runs a statement outside ax.
     pub async fn run(&self, sql: &str) -> u64 {
+        if let Some(simulated) = &self.simulated {
+            return simulated.run(sql);
+        }
         let sql = AssertSqlSafe(sql.to_owned());
         match self.kind {
             Kind::Postgres => {
                 let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
                 sqlx::query(sql).execute(&mut conn).await.expect("the statement runs").rows_affected()
             }
-            Kind::Sqlite | Kind::SqliteMemory => {
+            Kind::Sqlite | Kind::SqliteMemory | Kind::Simulated => {
                 let mut conn = sqlx::SqliteConnection::connect(&self.url).await.expect("a connection");
                 sqlx::query(sql).execute(&mut conn).await.expect("the statement runs").rows_affected()
             }
@@ -97,13 +112,16 @@ impl TestDatabase {
 
     /// Reads one number outside ax.
     pub async fn number(&self, sql: &str) -> i64 {
+        if let Some(simulated) = &self.simulated {
+            return simulated.number(sql);
+        }
         let sql = AssertSqlSafe(sql.to_owned());
         match self.kind {
             Kind::Postgres => {
                 let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
                 sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("a number")
             }
-            Kind::Sqlite | Kind::SqliteMemory => {
+            Kind::Sqlite | Kind::SqliteMemory | Kind::Simulated => {
                 let mut conn = sqlx::SqliteConnection::connect(&self.url).await.expect("a connection");
                 sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("a number")
             }
@@ -136,7 +154,7 @@ async fn fresh_postgres() -> Option<TestDatabase> {
     let mut url = admin.to_url_lossy();
     url.query_pairs_mut().append_pair("options", &format!("-c search_path={name}"));
     let url = url.to_string();
-    Some(TestDatabase { kind: Kind::Postgres, url, _folder: None, _doomed: Some(Doomed { admin, name }) })
+    Some(TestDatabase { kind: Kind::Postgres, url, _folder: None, _doomed: Some(Doomed { admin, name }), simulated: None })
 }
 
 /// A connection to the shared database, which is made if need be.
@@ -196,12 +214,14 @@ impl Drop for Doomed {
     }
 }
 
-/// Makes of each case, an `async fn(&TestDatabase)`, one test per database: `sqlite::case` and `postgres::case`.
+/// Makes of each case, an `async fn(&TestDatabase)`, one test per database: `sqlite::case`, `postgres::case` and, for the
+/// database that simulations run on, `simulated::case`.
 #[macro_export]
 macro_rules! store_cases {
     ($($case:ident),* $(,)?) => {
         $crate::store_cases!(@each sqlite Sqlite; $($case),*);
         $crate::store_cases!(@each postgres Postgres; $($case),*);
+        $crate::store_cases!(@each simulated Simulated; $($case),*);
     };
     (@each $module:ident $kind:ident; $($case:ident),*) => {
         mod $module {

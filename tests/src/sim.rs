@@ -14,6 +14,7 @@ mod columns;
 mod database;
 mod dice;
 mod executor;
+mod hand;
 mod jobs;
 mod mutation;
 mod outside;
@@ -26,5 +27,6 @@ mod workload;
 mod world;
 
 pub use check::{Check, Violation};
+pub use hand::Simulated;
 pub use mutation::Mutation;
 pub use world::{Options, Report, run};

@@ -3,13 +3,13 @@
 //! What a transaction wrote stays in its overlay until it commits, so a statement sees committed rows and its own. A row
 //! that is written is locked until the transaction ends; who else wants it waits in line. Nothing here knows statements.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
 use ax_engine::db::Value;
 
-use super::columns::{self, Record, id, int, text};
+use super::columns::{self, Record, id, id_opt, int, text};
 use super::executor::Process;
 
 /// A table, or a unique index that is kept like one.
@@ -111,6 +111,8 @@ pub(crate) enum Locked {
 /// See the module.
 pub(crate) struct Tables {
     rows: [BTreeMap<Pk, Record>; TABLES],
+    /// The committed shards of each node.
+    shards: BTreeMap<[u8; 16], BTreeSet<i64>>,
     open: BTreeMap<Tx, Open>,
     locks: BTreeMap<Place, Lock>,
     serial: Tx,
@@ -119,7 +121,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Tables without rows.
     pub(crate) fn new() -> Tables {
-        Tables { rows: Default::default(), open: BTreeMap::new(), locks: BTreeMap::new(), serial: 0 }
+        Tables { rows: Default::default(), shards: BTreeMap::new(), open: BTreeMap::new(), locks: BTreeMap::new(), serial: 0 }
     }
 
     /// Begins a transaction.
@@ -221,6 +223,9 @@ impl Tables {
         let overlay = std::mem::take(&mut open.overlay);
         let mut writes = Vec::with_capacity(overlay.len());
         for ((table, pk), new) in overlay {
+            if table == Table::Shard {
+                self.note_owner(&pk, new.as_ref());
+            }
             let rows = &mut self.rows[table as usize];
             let old = match &new {
                 Some(row) => rows.insert(pk, row.clone()),
@@ -233,6 +238,28 @@ impl Tables {
         let process = open.process;
         self.release(tx, open);
         Some((process, writes))
+    }
+
+    fn note_owner(&mut self, pk: &Pk, new: Option<&Record>) {
+        let former = self.rows[Table::Shard as usize].get(pk).and_then(|row| id_opt(row, columns::shard::OWNER));
+        let Pk::Int(shard) = *pk else { return };
+        if let Some(shards) = former.and_then(|owner| self.shards.get_mut(&owner)) {
+            shards.remove(&shard);
+        }
+        if let Some(owner) = new.and_then(|row| id_opt(row, columns::shard::OWNER)) {
+            self.shards.entry(owner).or_default().insert(shard);
+        }
+    }
+
+    /// The shards of a node as the transaction sees them.
+    pub(crate) fn shards_of(&self, tx: Tx, node: [u8; 16]) -> Vec<i64> {
+        let own = self.open.get(&tx).is_some_and(|open| open.overlay.keys().any(|at| at.0 == Table::Shard));
+        if own {
+            let all = self.scan(tx, Table::Shard).into_iter();
+            let mine = all.filter(|row| id_opt(row, columns::shard::OWNER) == Some(node));
+            return mine.map(|row| int(row, columns::shard::SHARD)).collect();
+        }
+        self.shards.get(&node).map(|shards| shards.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Forgets what the transaction wrote.

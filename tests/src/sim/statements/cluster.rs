@@ -30,8 +30,8 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
             rows.iter().map(|row| [&row[..=node::SLOTS], &[now.clone()]].concat()).collect()
         }
         Sql::OwnedShards => {
-            let mine = |row: &Record| row[shard::OWNER] == values[0];
-            desk.pick(Table::Shard, |row| mine(row).then(|| vec![row[shard::SHARD].clone()]))
+            let mine = desk.server.tables().shards_of(desk.tx, id(values, 0));
+            mine.into_iter().map(|shard| vec![Value::from(shard)]).collect()
         }
         _ => return None,
     })
@@ -131,8 +131,8 @@ pub(super) async fn release_shards(desk: &Desk<'_>, values: &[Value]) -> DbResul
 }
 
 pub(super) async fn abandon_shards(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
-    let mine = desk.keys(Table::Shard, |row| row[shard::OWNER] == values[0]);
-    give_up(desk, values, mine).await
+    let mine = desk.server.tables().shards_of(desk.tx, id(values, 0));
+    give_up(desk, values, mine.into_iter().map(Pk::Int).collect()).await
 }
 
 async fn give_up(desk: &Desk<'_>, values: &[Value], wanted: Vec<Pk>) -> DbResult<u64> {
