@@ -78,7 +78,8 @@ fn histogram(micros: impl IntoIterator<Item = i64>) -> Histogram<u64> {
     let mut histogram =
         Histogram::new(3).unwrap_or_else(|e| unreachable!("three digits are allowed: {e}"));
     for value in micros {
-        histogram.saturating_record(u64::try_from(value).unwrap_or(0));
+        // A histogram that resizes itself takes every value.
+        let _taken = histogram.record(u64::try_from(value).unwrap_or(0));
     }
     histogram
 }

@@ -11,7 +11,7 @@ use crate::ledger::{Ledger, Start};
 
 /// Notes how late it starts.
 #[ax_job(name = "bench.arrival")]
-async fn arrival(due_us: i64, ctx: JobContext, ledger: State<Arc<Ledger>>) -> JobResult<()> {
+pub async fn arrival(due_us: i64, ctx: JobContext, ledger: State<Arc<Ledger>>) -> JobResult<()> {
     let start = Start {
         fence: ctx.fence(),
         late: wall_micros() - due_us,
@@ -35,6 +35,8 @@ pub async fn start(database: &str, ledger: Ledger) -> Result<Ax, ax_sdk::Error> 
         config.beat = Duration::from_secs(1);
     };
     Ax::builder(database)
+        .only_given_jobs()
+        .job(arrival::JOB)
         .state(Arc::new(ledger))
         .configure(quick)
         .start()
@@ -44,8 +46,7 @@ pub async fn start(database: &str, ledger: Ledger) -> Result<Ax, ax_sdk::Error> 
 /// Runs until it is killed or its standard input ends.
 pub async fn run(arguments: NodeArguments) -> anyhow::Result<()> {
     let ax = start(&arguments.database, Ledger::open(&arguments.ledger)?).await?;
-    let mut ended = Vec::new();
-    tokio::io::AsyncReadExt::read_to_end(&mut tokio::io::stdin(), &mut ended).await?;
+    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
     ax.shutdown().await;
     Ok(())
 }

@@ -47,19 +47,12 @@ async fn start_with(
     times: Arc<std::sync::Mutex<Vec<i64>>>,
     change: impl FnOnce(&mut Config),
 ) -> anyhow::Result<Ax> {
-    let ledger = Arc::new(crate::ledger::Ledger::open(std::path::Path::new(
-        "/dev/null",
-    ))?);
     let wide = |config: &mut Config| {
         config.async_slots = SLOTS;
         change(config);
     };
-    Ok(Ax::builder(url)
-        .state(times)
-        .state(ledger)
-        .configure(wide)
-        .start()
-        .await?)
+    let jobs = Ax::builder(url).only_given_jobs().job(noop::JOB).job(pickup::JOB);
+    Ok(jobs.state(times).configure(wide).start().await?)
 }
 
 fn far(n: usize) -> Submission<()> {
