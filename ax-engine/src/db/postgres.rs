@@ -3,6 +3,9 @@
 //! Every call also has a limit on this side, longer than the server's: a server that went away without a word (a cut
 //! cable) counts as a lost connection, which is then closed and never used again.
 
+#[cfg(target_os = "linux")]
+mod nodelay;
+
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +101,8 @@ impl Postgres {
         let opening = async {
             let mut conn = self.options.connect().await?;
             sqlx::raw_sql(SETTINGS).execute(&mut conn).await?;
+            #[cfg(target_os = "linux")]
+            nodelay::switch_on(&mut conn, self.options.get_port()).await?;
             Ok(conn)
         };
         let (kind, source) = match tokio::time::timeout(CONNECT, opening).await {
