@@ -75,6 +75,10 @@ pub(crate) struct Story {
     explained: BTreeSet<i64>,
     /// Fences that were recorded as lost.
     lost: BTreeSet<i64>,
+    /// Whether another submit replaced its contents.
+    replaced: bool,
+    /// Retries that were spent, by round.
+    retried: BTreeMap<i64, i64>,
     /// Outcomes by round.
     outcomes: BTreeMap<i64, i64>,
     /// Rounds that must end as canceled.
@@ -96,6 +100,7 @@ pub(crate) struct Story {
 struct Health {
     /// Its engine has started.
     steady: bool,
+    leaving: bool,
     dead: bool,
     frozen: bool,
     /// Until when its heartbeats may be late, in microseconds of the world.

@@ -31,6 +31,8 @@ pub enum Check {
     LivingClaim,
     /// No node in order is declared dead, and none that is dead comes back.
     RightDeath,
+    /// A task is tried again as often as it may, and no more often; lost workers are counted apart.
+    RetriesHold,
     /// A task whose worker died is not started again where that is forbidden.
     AtMostOnce,
     /// A state and what belongs to it are written together.

@@ -72,6 +72,7 @@ pub(crate) mod key {
 pub(crate) mod execution {
     pub(crate) const TASK: usize = 0;
     pub(crate) const FENCE: usize = 1;
+    pub(crate) const ROUND: usize = 2;
     pub(crate) const TOKEN: usize = 3;
     pub(crate) const REASON: usize = 6;
     pub(crate) const WIDTH: usize = 11;

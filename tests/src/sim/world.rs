@@ -115,7 +115,6 @@ impl Plan {
         config.grace = Duration::from_millis(500);
         config.shutdown = Duration::from_secs(3);
         config.misfire_after = Duration::from_secs(5);
-        config.held_entries = 1_000;
         if dice.chance(0.2) {
             config.ownership = Ownership::Everyone;
         }

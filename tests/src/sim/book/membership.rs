@@ -27,7 +27,7 @@ impl Book {
 
     /// It was asked to leave: if its goodbye is late, the others may bury it.
     pub(crate) fn process_leaves(&self, process: Process) {
-        self.health(process, |health| health.steady = false);
+        self.health(process, |health| health.leaving = true);
     }
 
     /// It has left, or was killed.
@@ -93,7 +93,7 @@ impl Book {
         let health = pages.processes.get(&process).copied().unwrap_or_default();
         let former = pages.joined.get(&process) != Some(&node);
         let excused = self.executor.micros() < health.excused_until;
-        let right = former || !health.steady || health.dead || health.frozen || excused;
+        let right = former || !health.steady || health.leaving || health.dead || health.frozen || excused;
         let text = || format!("p{process} ({}) is in order and was declared dead by p{by}", short(&node));
         self.must(pages, Check::RightDeath, right, text);
     }

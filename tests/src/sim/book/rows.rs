@@ -6,7 +6,7 @@ use ax_core::{AttemptEnd, OnLost, State};
 
 use super::{Book, Id, Pages};
 use crate::sim::check::Check;
-use crate::sim::columns::{Record, execution, id, id_opt, int, int_opt, key, node, schedule, task, text, text_opt};
+use crate::sim::columns::{Record, execution, history, id, id_opt, int, int_opt, key, node, schedule, task, text, text_opt};
 use crate::sim::executor::Process;
 use crate::sim::tables::{Table, Write};
 use crate::sim::trace::short;
@@ -18,6 +18,12 @@ const FAILED: i64 = State::Failed.code() as i64;
 const CANCELED: i64 = State::Canceled.code() as i64;
 const EXPIRED: i64 = State::Expired.code() as i64;
 const LOST: i64 = AttemptEnd::Lost.code() as i64;
+const RETRIED: i64 = AttemptEnd::Retried.code() as i64;
+const TIMED_OUT: i64 = AttemptEnd::TimedOut.code() as i64;
+/// Retries of the simulation's jobs.
+const JOB_RETRIES: i64 = 3;
+/// Workers that may die with a task.
+const LOST_LIMIT: i64 = 3;
 const ON_LOST_FAIL: i64 = OnLost::Fail.code() as i64;
 /// The longest time between two polls, in milliseconds.
 const POLL_MS: i64 = 1_000;
@@ -141,6 +147,11 @@ impl Book {
         story.claims.insert(fence, (node, token));
         let name = short(&task);
         self.must(pages, Check::FenceGrows, grows, || format!("{name} was claimed with fence {fence} once more"));
+        let (spent, allowed) = retries(pages, row);
+        let replaced = pages.tasks.get(&task).is_some_and(|story| story.replaced);
+        self.must(pages, Check::RetriesHold, replaced || spent <= allowed, || {
+            format!("{name} was claimed after {spent} retries of {allowed}")
+        });
         let due = int(row, task::READY_AT);
         self.must(pages, Check::NeverEarly, due <= at, || format!("{name} was claimed {} ms early", due - at));
         let over = int(row, task::DEADLINE) <= at;
@@ -189,6 +200,7 @@ impl Book {
                     let story = pages.tasks.entry(task).or_default();
                     story.at_most_once = int(new, task::ON_LOST) == ON_LOST_FAIL;
                     story.lost.clear();
+                    story.replaced = true;
                 }
                 if old[task::READY_AT] != new[task::READY_AT] {
                     let now = pages.latest;
@@ -211,6 +223,8 @@ impl Book {
         self.must(pages, Check::CancelHolds, !marked, || format!("{name} waits again though it was to be canceled"));
         let now = pages.latest;
         pages.tasks.entry(task).or_default().waits_since = now;
+        let lost = int(new, task::LOST);
+        self.must(pages, Check::RetriesHold, lost < LOST_LIMIT, || format!("{name} waits again after {lost} lost workers"));
         let recorded = bundle.attempts.contains_key(&(task, fence));
         self.must(pages, Check::Together, recorded, || format!("{name}:{fence} ended without a record"));
     }
@@ -258,10 +272,17 @@ impl Book {
         let first = story.outcomes.insert(round, state).is_none();
         story.explained.insert(fence);
         let canceled = state == CANCELED || !story.to_cancel.contains(&round);
-        let returned = state != SUCCEEDED || story.ends.get(&fence) == Some(&"ok");
+        let how = story.ends.get(&fence).copied().unwrap_or("never ran");
+        let returned = state != SUCCEEDED || how == "ok";
         self.must(pages, Check::OneOutcome, first, || format!("round {round} of {name} ended twice"));
         self.must(pages, Check::CancelHolds, canceled, || format!("{name} was to be canceled and ended in state {state}"));
         self.must(pages, Check::LastClaim, returned, || format!("{name}:{fence} succeeded though its handler did not"));
+        let (spent, allowed) = retries(pages, row);
+        let replaced = pages.tasks.get(&task).is_some_and(|story| story.replaced);
+        let tried = !replaced && ["failed", "panicked", "dropped"].contains(&how) && row[history::REASON].is_null();
+        self.must(pages, Check::RetriesHold, state != FAILED || !tried || spent >= allowed, || {
+            format!("{name}:{fence} {how} and failed for good after {spent} retries of {allowed}")
+        });
         let dead = bundle.dead.contains_key(&task);
         self.must(pages, Check::Together, dead == (state == FAILED), || format!("{name} in state {state}: dead letter {dead}"));
     }
@@ -272,8 +293,12 @@ impl Book {
         let name = short(&task);
         let story = pages.tasks.entry(task).or_default();
         story.explained.insert(fence);
-        if int(row, execution::REASON) == LOST {
-            story.lost.insert(fence);
+        match int(row, execution::REASON) {
+            LOST => {
+                story.lost.insert(fence);
+            }
+            RETRIED | TIMED_OUT => *story.retried.entry(int(row, execution::ROUND)).or_default() += 1,
+            _ => {}
         }
         let freed = bundle.tasks.get(&task).and_then(|write| write.old.as_ref()).is_some_and(|old| {
             int(old, task::FENCE) == fence && id_opt(old, task::TOKEN) == id_opt(row, execution::TOKEN)
@@ -306,6 +331,13 @@ impl Book {
         let name = text(old, schedule::NAME);
         self.must(pages, Check::OneTaskPerTick, !back, || format!("{name} went back from {was} to {is}"));
     }
+}
+
+/// The retries that a task has spent in its round, and those that it has.
+fn retries(pages: &Pages, row: &Record) -> (i64, i64) {
+    let story = pages.tasks.get(&id(row, task::ID));
+    let spent = story.and_then(|story| story.retried.get(&int(row, task::ROUND)).copied()).unwrap_or(0);
+    (spent, int_opt(row, task::MAX_RETRIES).unwrap_or(JOB_RETRIES))
 }
 
 /// The columns that decide whether a node counts.
