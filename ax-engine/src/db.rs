@@ -64,6 +64,8 @@ pub struct Statement {
     /// Which parameter each placeholder stands for, from 0, where that is not simply their order; else empty. The number
     /// of parameters itself stands for the host's now.
     pub order: &'static [u16],
+    /// From which value on all values are one list, which the driver sends as one array (PostgreSQL).
+    pub list_at: Option<usize>,
 }
 
 /// A database: connections by lane, one dialect.

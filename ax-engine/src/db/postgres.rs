@@ -239,7 +239,7 @@ pub(super) async fn execute(
     statement: &Statement,
     values: Vec<Value>,
 ) -> DbResult<u64> {
-    let arguments = arguments(values)?;
+    let arguments = arguments(statement, values)?;
     let done = sqlx::query_with(statement.text, arguments)
         .execute(conn)
         .await
@@ -252,7 +252,7 @@ pub(super) async fn fetch(
     statement: &Statement,
     values: Vec<Value>,
 ) -> DbResult<Vec<Row>> {
-    let arguments = arguments(values)?;
+    let arguments = arguments(statement, values)?;
     let rows = sqlx::query_with(statement.text, arguments)
         .fetch_all(conn)
         .await
@@ -260,22 +260,45 @@ pub(super) async fn fetch(
     rows.iter().map(|row| read(row, statement)).collect()
 }
 
-fn arguments(values: Vec<Value>) -> DbResult<PgArguments> {
+fn arguments(statement: &Statement, values: Vec<Value>) -> DbResult<PgArguments> {
+    let (values, list) = values.split_at(statement.list_at.unwrap_or(values.len()).min(values.len()));
     let mut arguments = PgArguments::default();
-    arguments.reserve(values.len(), values.len() * 16);
+    arguments.reserve(values.len() + 1, (values.len() + list.len()) * 16);
     for value in values {
-        let added = match &value {
+        let added = match value {
             Value::Int(value) => arguments.add(*value),
             Value::Text(value) => arguments.add(value.as_deref()),
             Value::Id(value) => arguments.add(value.as_ref().map(<[u8; 16]>::as_slice)),
             Value::Bytes(value) => arguments.add(&**value),
         };
-        added.map_err(|error| {
-            DbError::new(DbErrorKind::Invalid, "a value cannot be sent to PostgreSQL")
-                .with_source(error)
-        })?;
+        added.map_err(unsendable)?;
+    }
+    if statement.list_at.is_some() {
+        add_list(&mut arguments, list)?;
     }
     Ok(arguments)
+}
+
+/// Adds a list of ids or of integers as one array.
+fn add_list(arguments: &mut PgArguments, list: &[Value]) -> DbResult<()> {
+    let ids: Vec<&[u8]> = list.iter().filter_map(|value| match value {
+        Value::Id(id) => id.as_ref().map(<[u8; 16]>::as_slice),
+        _ => None,
+    }).collect();
+    let added = if ids.is_empty() {
+        let numbers: Vec<i64> = list.iter().filter_map(|value| match value {
+            Value::Int(number) => *number,
+            _ => None,
+        }).collect();
+        arguments.add(numbers)
+    } else {
+        arguments.add(ids)
+    };
+    added.map_err(unsendable)
+}
+
+fn unsendable(error: sqlx::error::BoxDynError) -> DbError {
+    DbError::new(DbErrorKind::Invalid, "a value cannot be sent to PostgreSQL").with_source(error)
 }
 
 const INT8: Oid = Oid(20);

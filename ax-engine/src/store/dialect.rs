@@ -15,6 +15,8 @@ pub struct Dialect {
     pub(super) now: Option<&'static str>,
     /// Whether placeholders carry numbers (`$3`) or stand in the order of their use (`?`).
     pub(super) placeholders: Placeholders,
+    /// How a list of ids travels.
+    pub(super) lists: Lists,
     /// What makes a SELECT lock its rows.
     pub(super) lock: &'static str,
     /// What makes an INSERT skip rows that are there; `{column}` is one of the key's columns.
@@ -36,11 +38,22 @@ pub(super) enum Placeholders {
     InOrder,
 }
 
+/// How a list of ids travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lists {
+    /// Each by itself: `IN (?, ?)`.
+    InPlace,
+    /// All as one array. PostgreSQL then plans for ten of them whatever their number, so that a prepared statement never
+    /// reads a whole table because a list is long and the table is short.
+    Array,
+}
+
 /// SQLite 3.35 or later.
 pub static SQLITE: Dialect = Dialect {
     name: "sqlite",
     now: None,
     placeholders: Placeholders::InOrder,
+    lists: Lists::InPlace,
     lock: "",
     absent: "ON CONFLICT DO NOTHING",
     owned: "substr({set}, {shard} + 1, 1) = x'01'",
@@ -53,6 +66,7 @@ pub static POSTGRES: Dialect = Dialect {
     name: "postgres",
     now: Some("(floor(extract(epoch from statement_timestamp()) * 1000))::bigint"),
     placeholders: Placeholders::Numbered,
+    lists: Lists::Array,
     lock: "FOR UPDATE",
     absent: "ON CONFLICT DO NOTHING",
     owned: "get_byte({set}, ({shard})::integer) = 1",

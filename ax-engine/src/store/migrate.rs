@@ -148,6 +148,7 @@ async fn apply_one(session: &mut Session, migration: &Migration, holder: &str) -
             text,
             takes_now: false,
             order: &[],
+            list_at: None,
         };
         desk.run_statement(&statement, Vec::new()).await?;
     }

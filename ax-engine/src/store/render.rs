@@ -1,13 +1,13 @@
 //! Turns a template into a dialect's text, once per statement and number of rows, and keeps it.
 //!
-//! Marks of a template: `?` the next parameter; `?3` the third one, again; `{ids}` a list of parameters;
+//! Marks of a template: `?` the next parameter; `?3` the third one, again; `{in column}` the column is in the list;
 //! `{rows …}` its inside repeated with commas; `{any …}` its inside repeated with OR; `{now}`, `{lock}`, `{absent column}`,
 //! `{owned set shard}` as the dialect writes them. Plain `?` are numbered after the highest explicit number.
 
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-use super::dialect::{Dialect, Placeholders};
+use super::dialect::{Dialect, Lists, Placeholders};
 use super::text::Sql;
 use crate::db::Statement;
 
@@ -17,9 +17,12 @@ const SIZES: [usize; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256];
 /// The most rows that one statement carries.
 pub(super) const MAX_ROWS: usize = 256;
 
-/// The power of two that a list of `n` is padded to.
-pub(super) fn ladder(n: usize) -> usize {
-    n.clamp(1, MAX_ROWS).next_power_of_two()
+/// How long a list of `n` is sent: padded to a power of two, or just as it is where it travels as an array.
+pub(super) fn ladder(dialect: &Dialect, n: usize) -> usize {
+    match dialect.lists {
+        Lists::InPlace => n.clamp(1, MAX_ROWS).next_power_of_two(),
+        Lists::Array => n,
+    }
 }
 
 /// The number of rows of the next piece when `n` are left to insert.
@@ -52,15 +55,17 @@ impl Texts {
 fn render(dialect: &Dialect, sql: Sql, rows: usize) -> Statement {
     let template = sql.template();
     let mut writer =
-        Writer { dialect, rows, out: String::new(), next: highest_explicit(&template), order: Vec::new(), takes_now: false };
+        Writer { dialect, rows, out: String::new(), next: highest_explicit(&template), order: Vec::new(),
+        takes_now: false,
+        list_at: None };
     writer.write(&template);
-    let Writer { out, next, mut order, takes_now, .. } = writer;
+    let Writer { out, next, mut order, takes_now, list_at, .. } = writer;
     for place in order.iter_mut().filter(|place| **place == NOW) {
         *place = next as u16;
     }
     let plain = order.iter().enumerate().all(|(place, parameter)| place == usize::from(*parameter));
     let order = if plain { Vec::new() } else { order };
-    Statement { sql, rows, text: String::leak(out), takes_now, order: order.leak() }
+    Statement { sql, rows, text: String::leak(out), takes_now, order: order.leak(), list_at }
 }
 
 /// Stands for the host's now until the number of parameters is known.
@@ -75,6 +80,8 @@ struct Writer<'a> {
     /// Which parameter each placeholder stands for, from 0, where placeholders carry no numbers.
     order: Vec<u16>,
     takes_now: bool,
+    /// The place of the list among the values, where it is sent as one array.
+    list_at: Option<usize>,
 }
 
 impl Writer<'_> {
@@ -124,7 +131,7 @@ impl Writer<'_> {
             .split_once(' ')
             .unwrap_or((&template[1..end], ""));
         match word {
-            "ids" => self.repeat("?", ", "),
+            "in" => self.list(rest),
             "rows" => self.repeat(rest, ", "),
             "any" => self.repeat(rest, " OR "),
             "now" => self.now(),
@@ -152,6 +159,24 @@ impl Writer<'_> {
                 self.out.push_str(between);
             }
             self.write(part);
+        }
+    }
+
+    /// Writes that a column is in the list, which comes behind all other parameters.
+    fn list(&mut self, column: &str) {
+        self.out.push_str(column);
+        match self.dialect.lists {
+            Lists::InPlace => {
+                self.out.push_str(" IN (");
+                self.repeat("?", ", ");
+                self.out.push(')');
+            }
+            Lists::Array => {
+                self.list_at = Some(self.next);
+                self.out.push_str(" = ANY (");
+                self.write("?");
+                self.out.push(')');
+            }
         }
     }
 

@@ -129,8 +129,8 @@ impl Desk<'_> {
     ) -> DbResult<u64> {
         let mut touched = 0;
         for list in list.chunks(MAX_ROWS) {
-            let statement = self.dialect.statement(sql, ladder(list.len()));
-            touched += self.conn.execute(statement, with_list(fixed, list)).await?;
+            let statement = self.dialect.statement(sql, ladder(self.dialect, list.len()));
+            touched += self.conn.execute(statement, with_list(self.dialect, fixed, list)).await?;
         }
         Ok(touched)
     }
@@ -144,8 +144,8 @@ impl Desk<'_> {
     ) -> DbResult<Vec<Row>> {
         let mut rows = Vec::new();
         for list in list.chunks(MAX_ROWS) {
-            let statement = self.dialect.statement(sql, ladder(list.len()));
-            let mut page = self.conn.fetch(statement, with_list(fixed, list)).await?;
+            let statement = self.dialect.statement(sql, ladder(self.dialect, list.len()));
+            let mut page = self.conn.fetch(statement, with_list(self.dialect, fixed, list)).await?;
             if rows.is_empty() {
                 rows = page;
             } else {
@@ -201,8 +201,8 @@ impl ListItem for i64 {
 }
 
 /// The fixed values and the list, padded by repeating its last item.
-fn with_list<T: ListItem>(fixed: &[Value], list: &[T]) -> Vec<Value> {
-    let size = ladder(list.len());
+fn with_list<T: ListItem>(dialect: &Dialect, fixed: &[Value], list: &[T]) -> Vec<Value> {
+    let size = ladder(dialect, list.len());
     let mut values = Vec::with_capacity(fixed.len() + size);
     values.extend_from_slice(fixed);
     values.extend(list.iter().map(ListItem::value));

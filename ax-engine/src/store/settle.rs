@@ -418,7 +418,11 @@ impl Settlement {
             End::Snooze { ready_at } | End::Wait { ready_at } => {
                 Some((*ready_at, given_back, claimed.error.clone()))
             }
-            End::Release { .. } => Some((claimed.ready_at, given_back, claimed.error.clone())),
+            // Due from now on, so that the nodes that look at what became due lately find it at once.
+            End::Release { .. } => {
+                let ready_at = self.finished_at.max(claimed.ready_at);
+                Some((ready_at, given_back, claimed.error.clone()))
+            }
             End::Succeeded { .. } | End::Failed { .. } | End::Canceled { .. } => None,
         }
     }

@@ -48,16 +48,35 @@ async fn plans(conn: &mut PgConnection, sql: Sql, rows: usize, values: &str) -> 
     plans
 }
 
+/// A list of ids as it travels: one array.
 fn list(value: &str, times: usize) -> String {
-    vec![value; times].join(", ")
+    format!("ARRAY[{}]::bytea[]", vec![value; times].join(", "))
+}
+
+/// A claim of 256 out of a table of a few thousand: reading the whole table would look cheaper to a plan made for the list.
+#[tokio::test]
+async fn postgres_finds_a_long_list_in_a_short_table_by_its_key() {
+    let Some((_database, mut conn)) = filled().await else { return };
+    for sql in ["DELETE FROM ax_task WHERE ready_at > 3000000000000", "VACUUM FULL ANALYZE ax_task"] {
+        sqlx::query(sql).execute(&mut conn).await.unwrap();
+    }
+    let id = "'\\x00000000000000000000000000000001'";
+    for (sql, values) in [
+        (Sql::Claim, format!("{id}, {id}, {}", list(id, 256))),
+        (Sql::ReadClaimed, format!("{id}, {}", list(id, 256))),
+        (Sql::DeleteSettled, format!("{id}, {}", list(id, 256))),
+    ] {
+        let plan = &plans(&mut conn, sql, 256, &values).await[0];
+        assert!(plan.contains("ax_task_pkey") && !plan.contains("Seq Scan on ax_task"), "{sql:?}\n{plan}");
+    }
 }
 
 #[tokio::test]
 async fn postgres_serves_hot_statements_by_their_index() {
     let Some((_database, mut conn)) = filled().await else { return };
     let id = "'\\x00000000000000000000000000000001'";
-    let owned = format!("decode(repeat('01', 1024), 'hex')");
-    let lanes = list("0, 0, 100", 10);
+    let owned = "decode(repeat('01', 1024), 'hex')";
+    let lanes = ["0, 0, 100"; 10].join(", ");
     let by_id = [
         (Sql::Claim, 64, format!("{id}, {id}, {}", list(id, 64))),
         (Sql::ReadClaimed, 64, format!("{id}, {}", list(id, 64))),

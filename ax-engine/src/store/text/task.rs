@@ -116,7 +116,7 @@ fn submit(sql: Sql) -> Option<&'static str> {
             "INSERT INTO ax_payload (id, payload) VALUES {rows (?, ?)} {absent id}"
         }
         Sql::DeletePayload => "DELETE FROM ax_payload WHERE id = ?",
-        Sql::ReadPayloads => "SELECT id, payload FROM ax_payload WHERE id IN ({ids})",
+        Sql::ReadPayloads => "SELECT id, payload FROM ax_payload WHERE {in id}",
         Sql::InsertTags => "INSERT INTO ax_tag (tag, id) VALUES {rows (?, ?)} {absent id}",
         Sql::DeleteTags => "DELETE FROM ax_tag WHERE id = ?",
         Sql::ReplaceTask => {
@@ -167,7 +167,7 @@ fn keys(sql: Sql) -> Option<&'static str> {
 fn look(sql: Sql) -> Option<&'static str> {
     Some(match sql {
         Sql::Inspect => {
-            "SELECT id, priority, ready_at, shard, namespace, job, state, deadline, cancel_at FROM ax_task WHERE id IN ({ids})"
+            "SELECT id, priority, ready_at, shard, namespace, job, state, deadline, cancel_at FROM ax_task WHERE {in id}"
         }
         Sql::Overdue => {
             "SELECT id FROM ax_task WHERE priority IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) AND ready_at <= {now} \
@@ -176,7 +176,7 @@ fn look(sql: Sql) -> Option<&'static str> {
         Sql::ReadClaimed => concat!(
             "SELECT ",
             task_columns!(),
-            " FROM ax_task WHERE token = ? AND state = 2 AND id IN ({ids})"
+            " FROM ax_task WHERE token = ? AND state = 2 AND {in id}"
         ),
         Sql::LockTask => concat!(
             "SELECT ",
@@ -185,7 +185,7 @@ fn look(sql: Sql) -> Option<&'static str> {
         ),
         Sql::ReadTask => concat!("SELECT ", task_columns!(), " FROM ax_task WHERE id = ?"),
         Sql::Watch => {
-            "SELECT id, token, cancel_at, cancel_reason FROM ax_task WHERE state = 2 AND id IN ({ids})"
+            "SELECT id, token, cancel_at, cancel_reason FROM ax_task WHERE state = 2 AND {in id}"
         }
         Sql::Orphans => concat!(
             "SELECT ",
@@ -214,12 +214,12 @@ fn settle(sql: Sql) -> Option<&'static str> {
     Some(match sql {
         Sql::Claim => concat!(
             "UPDATE ax_task SET state = 2, token = ?1, node = ?2, claimed_at = {now}, fence = fence + 1, \
-             attempt = attempt + 1 WHERE id IN ({ids}) AND state = 1 AND ready_at <= {now} AND deadline > {now} \
+             attempt = attempt + 1 WHERE {in id} AND state = 1 AND ready_at <= {now} AND deadline > {now} \
              AND cancel_at = 0 AND ",
             alive!("?2")
         ),
         Sql::DeleteSettled => {
-            "DELETE FROM ax_task WHERE token = ? AND state = 2 AND cancel_at = 0 AND id IN ({ids})"
+            "DELETE FROM ax_task WHERE token = ? AND state = 2 AND cancel_at = 0 AND {in id}"
         }
         Sql::InsertHistory => concat!(
             "INSERT INTO ax_history (",
@@ -241,7 +241,7 @@ fn settle(sql: Sql) -> Option<&'static str> {
              finished_at) VALUES {rows (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)}"
         }
         Sql::DeleteTask => "DELETE FROM ax_task WHERE id = ? AND state = ? AND fence = ?",
-        Sql::ReadEnds => "SELECT id, token, state, reason FROM ax_history WHERE id IN ({ids})",
+        Sql::ReadEnds => "SELECT id, token, state, reason FROM ax_history WHERE {in id}",
         Sql::ReadAttempt => {
             "SELECT task FROM ax_execution WHERE task = ? AND fence = ? AND token = ? AND reason <> 5"
         }
@@ -274,7 +274,7 @@ fn operate(sql: Sql) -> Option<&'static str> {
             "UPDATE ax_dead SET resolved_at = {now}, resolution = ? WHERE id = ? AND resolved_at IS NULL"
         }
         Sql::MoveShard => {
-            "UPDATE ax_task SET shard = ?, version = version + 1 WHERE shard = ? AND state = 1 AND id IN ({ids})"
+            "UPDATE ax_task SET shard = ?, version = version + 1 WHERE shard = ? AND state = 1 AND {in id}"
         }
         _ => return None,
     })

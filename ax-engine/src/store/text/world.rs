@@ -58,13 +58,13 @@ fn node(sql: Sql) -> Option<&'static str> {
 fn shard(sql: Sql) -> Option<&'static str> {
     Some(match sql {
         Sql::TakeShards => concat!(
-            "UPDATE ax_shard SET owner = ?1, token = ?2, taken_at = {now} WHERE shard IN ({ids}) AND (owner IS NULL OR ",
+            "UPDATE ax_shard SET owner = ?1, token = ?2, taken_at = {now} WHERE {in shard} AND (owner IS NULL OR ",
             gone!("ax_shard.owner"),
             ") AND ",
             alive!("?1")
         ),
         Sql::ReleaseShards => {
-            "UPDATE ax_shard SET owner = NULL, token = NULL WHERE owner = ? AND shard IN ({ids})"
+            "UPDATE ax_shard SET owner = NULL, token = NULL WHERE owner = ? AND {in shard}"
         }
         Sql::AbandonShards => "UPDATE ax_shard SET owner = NULL, token = NULL WHERE owner = ?",
         Sql::OwnedShards => "SELECT shard FROM ax_shard WHERE owner = ?",
@@ -167,7 +167,7 @@ fn query(sql: Sql) -> Option<&'static str> {
              FROM ax_execution WHERE task = ? ORDER BY fence"
         }
         Sql::Outcomes => {
-            "SELECT id, round, state, result, error FROM ax_history WHERE id IN ({ids}) ORDER BY id, round"
+            "SELECT id, round, state, result, error FROM ax_history WHERE {in id} ORDER BY id, round"
         }
         _ => return None,
     })
