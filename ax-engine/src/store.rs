@@ -12,6 +12,7 @@
 //! The engine's clock never decides here; "now" in a statement is the database's.
 
 mod cancel;
+mod cells;
 mod claim;
 mod dialect;
 mod due;

@@ -6,7 +6,8 @@ use ax_core::{Error, ErrorKind, Event, Priority, State, Status, TaskId, Timestam
 
 use super::Store;
 use super::keys::take_back;
-use super::rows::{Ended, Record, TASK_COLUMNS, state_of};
+use super::cells::state_of;
+use super::rows::{Ended, Record, TASK_COLUMNS};
 use super::session::{Desk, Sent, again};
 use super::settle::record_ended;
 use super::text::Sql;

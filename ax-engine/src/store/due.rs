@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ax_core::{Error, State, TaskId, Timestamp};
 
 use super::Store;
-use super::rows::state_of;
+use super::cells::state_of;
 use super::session::again;
 use super::text::Sql;
 use crate::db::{Lane, Row, Value};

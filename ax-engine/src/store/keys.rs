@@ -7,7 +7,8 @@ use ax_core::{Error, KeyMode, TaskId, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::rows::{Claimed, millis};
+use super::cells::millis;
+use super::rows::Claimed;
 use super::session::{Desk, Sent, again};
 use super::submit::{
     Inserted, blames_a_row, insert_extras, insert_missing, insert_pending, refused,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ax_core::{Error, ErrorKind, Namespace, NodeId, Timestamp};
 
 use super::Store;
-use super::rows::millis;
+use super::cells::millis;
 use super::session::{Desk, Sent, again};
 use super::text::Sql;
 use crate::db::{DbErrorKind, DbResult, Lane, Row, Value};

@@ -9,7 +9,8 @@ use ax_core::{
 
 use super::Store;
 use super::claim::fetch_payloads;
-use super::rows::{Record, TASK_COLUMNS, count, job_of, state_of};
+use super::cells::{count, job_of, state_of};
+use super::rows::{Record, TASK_COLUMNS};
 use super::session::{Desk, again};
 use super::text::Sql;
 use crate::db::{DbResult, Lane, Row, Value};

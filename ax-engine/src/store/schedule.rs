@@ -7,7 +7,7 @@ use ax_core::{
     Trigger,
 };
 
-use super::rows::{job_of, namespace_of, on_lost_of, priority_of};
+use super::cells::{job_of, namespace_of, on_lost_of, priority_of};
 use super::session::{Desk, again};
 use super::submit::insert_pending;
 use super::text::Sql;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ax_core::{AttemptEnd, Error, Event, State, Status, TaskId, Timestamp, Token, next};
 
-use super::rows::{Ended, Record, state_of};
+use super::cells::state_of;
+use super::rows::{Ended, Record};
 use super::session::{Desk, again};
 use super::text::Sql;
 use super::{Claimed, Store};

@@ -1,4 +1,5 @@
-//! Where SQL may stand: in the store of the engine and in the migrations, nowhere else.
+//! Where SQL may stand: in the store of the engine and in the migrations. Drivers begin and end transactions and ask a
+//! connection about itself; nothing else.
 //!
 //! What enters: Rust files. What leaves: statements in other rooms of the libraries. Tests, benchmarks and examples may speak
 //! SQL of their own.
@@ -46,7 +47,7 @@ pub fn outside_store(sources: &[RustFile]) -> Vec<Finding> {
             .iter()
             .filter(|string| !source.in_tests(string.line))
         {
-            if is_statement(&string.text) {
+            if is_statement(&string.text) && !(is_driver(source) && names_no_table(&string.text)) {
                 let text = "SQL outside ax-engine/src/store: make it a statement of the store";
                 found.push(Finding::new(&source.path, string.line, text));
             }
@@ -61,6 +62,15 @@ fn speaks_sql(source: &RustFile) -> bool {
         .chain(OUTSIDE)
         .any(|place| source.path.starts_with(place))
         || source.is_test()
+}
+
+fn is_driver(source: &RustFile) -> bool {
+    source.path.starts_with("ax-engine/src/db/")
+}
+
+fn names_no_table(text: &str) -> bool {
+    let text = text.to_lowercase();
+    ![" from ", " into ", "update ", "table ", "index ", "ax_"].iter().any(|part| text.contains(part))
 }
 
 fn is_statement(text: &str) -> bool {
@@ -86,6 +96,9 @@ mod tests {
         assert_eq!(check("ax-engine/src/claim.rs", statement), 1);
         assert_eq!(check("ax-sdk/src/lib.rs", statement), 1);
         assert_eq!(check("ax-engine/src/store/text.rs", statement), 0);
+        assert_eq!(check("ax-engine/src/db/sqlite.rs", statement), 1);
+        assert_eq!(check("ax-engine/src/db/sqlite.rs", "fn a() { run(\"BEGIN IMMEDIATE\"); }"), 0);
+        assert_eq!(check("ax-engine/src/claim.rs", "fn a() { run(\"BEGIN IMMEDIATE\"); }"), 1);
         assert_eq!(check("bench/src/main.rs", statement), 0);
         assert_eq!(
             check(
