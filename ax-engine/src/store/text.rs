@@ -119,7 +119,8 @@ pub enum Sql {
     SetPriority,
     /// Resolves dead letters of a task: resolved_at = now where it is null. Params: resolution, id. Index: primary key.
     ResolveDead,
-    /// Moves pending rows from one shard to another. Params: to, from, ids…. Index: primary key.
+    /// Moves pending rows from one shard to another; those due for over 5 s become due now, so that the other node's looks at
+    /// what became due lately meet them. Params: to, from, ids…. Index: primary key.
     MoveShard,
 
     // --- dead nodes
@@ -127,7 +128,7 @@ pub enum Sql {
     Orphans,
     /// Running rows with ready_at <= now of one node. Params: node, limit. Columns: TASK. Index: ax_task_due.
     RunningOf,
-    /// Sends a running row without a cancel mark back to pending with lost + 1, if its node is not present.
+    /// Sends a running row without a cancel mark back to pending with lost + 1, due now, if its node is not present.
     /// Params: error, id, token, node. Index: primary keys.
     RequeueLost,
     /// Deletes a running row if its node is not present. Params: id, token, node. Index: primary keys.

@@ -246,8 +246,8 @@ fn settle(sql: Sql) -> Option<&'static str> {
             "SELECT task FROM ax_execution WHERE task = ? AND fence = ? AND token = ? AND reason <> 5"
         }
         Sql::RequeueLost => concat!(
-            "UPDATE ax_task SET state = 1, lost = lost + 1, error = ?1, token = NULL, node = NULL, claimed_at = NULL, \
-             version = version + 1 WHERE id = ?2 AND token = ?3 AND state = 2 AND cancel_at = 0 AND ",
+            "UPDATE ax_task SET state = 1, ready_at = {now}, lost = lost + 1, error = ?1, token = NULL, node = NULL, \
+             claimed_at = NULL, version = version + 1 WHERE id = ?2 AND token = ?3 AND state = 2 AND cancel_at = 0 AND ",
             gone!("?4")
         ),
         Sql::DeleteLost => concat!(
@@ -274,7 +274,8 @@ fn operate(sql: Sql) -> Option<&'static str> {
             "UPDATE ax_dead SET resolved_at = {now}, resolution = ? WHERE id = ? AND resolved_at IS NULL"
         }
         Sql::MoveShard => {
-            "UPDATE ax_task SET shard = ?, version = version + 1 WHERE shard = ? AND state = 1 AND {in id}"
+            "UPDATE ax_task SET shard = ?, ready_at = CASE WHEN ready_at < {now} - 5000 THEN {now} ELSE ready_at END, \
+             version = version + 1 WHERE shard = ? AND state = 1 AND {in id}"
         }
         _ => return None,
     })

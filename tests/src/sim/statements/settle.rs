@@ -140,6 +140,7 @@ pub(super) async fn requeue_lost(desk: &Desk<'_>, values: &[Value]) -> DbResult<
     let change = |row: &mut Record| {
         free(row);
         raise(row, task::LOST);
+        row[task::READY_AT] = Value::from(desk.now);
         row[task::ERROR] = values[0].clone();
         if desk.bent(Mutation::FenceReset) {
             row[task::FENCE] = Value::from(0);
@@ -187,5 +188,11 @@ pub(super) async fn resolve_dead(desk: &Desk<'_>, values: &[Value]) -> DbResult<
 
 pub(super) async fn move_shard(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let fits = |row: &Record| is_pending(row) && row[task::SHARD] == values[1];
-    desk.update(Table::Task, ids(&values[2..]), fits, |row| row[task::SHARD] = values[0].clone()).await
+    let change = |row: &mut Record| {
+        row[task::SHARD] = values[0].clone();
+        if int(row, task::READY_AT) < desk.now - 5_000 {
+            row[task::READY_AT] = Value::from(desk.now);
+        }
+    };
+    desk.update(Table::Task, ids(&values[2..]), fits, change).await
 }
