@@ -1,6 +1,7 @@
 //! Test harness of ax: what the suites in `tests/` stand on.
 
 pub mod databases;
+pub mod faults;
 pub mod kill;
 pub mod model;
 pub mod sim;
