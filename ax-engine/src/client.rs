@@ -20,6 +20,9 @@ use crate::store::{
 use crate::submit::{self, SubmitHandle, Submitted};
 use crate::trigger::TriggerHandle;
 
+/// A row and its place among those of the call.
+type Placed = (usize, TaskRow);
+
 /// A cheap handle to a running engine.
 ///
 /// Its calls run on the engine's runtime, so that connections are opened there and a caller that goes away never drops
@@ -70,8 +73,8 @@ impl Client {
     /// Submits many tasks at once; each is accepted or refused by itself, in the order given.
     pub async fn submit_many(&self, tasks: Vec<NewTask>) -> Vec<Result<Submitted, Error>> {
         let mut answers: Vec<Option<Result<Submitted, Error>>> = Vec::with_capacity(tasks.len());
-        let (mut plain, mut keyed): (Vec<(usize, TaskRow)>, Vec<(usize, TaskRow)>) =
-            (Vec::new(), Vec::new());
+        let mut plain: Vec<Placed> = Vec::new();
+        let mut keyed: Vec<Placed> = Vec::new();
         for (place, task) in tasks.into_iter().enumerate() {
             match submit::row(&self.node, task) {
                 Ok(row) => {

@@ -39,7 +39,7 @@ pub const AGAIN_AFTER: Duration = Duration::from_millis(2);
 pub(crate) enum Note {
     Offer(Vec<Due>),
     Scanned {
-        scan: Scan,
+        scan: Box<Scan>,
         found: Result<Vec<DueRow>, ax_core::Error>,
     },
     Claimed {
@@ -347,7 +347,7 @@ impl Loop {
                 owned: owned(&trigger.node),
             };
             let found = trigger.node.store.due(&request).await;
-            trigger.handle.tell(Note::Scanned { scan, found });
+            trigger.handle.tell(Note::Scanned { scan: Box::new(scan), found });
         }));
     }
 

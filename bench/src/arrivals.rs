@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 /// The arrivals of a file, from the start of the recording, made `speed` times faster, in order.
-pub fn read(path: &Path, speed: f64) -> anyhow::Result<Vec<Duration>> {
+pub(crate) fn read(path: &Path, speed: f64) -> anyhow::Result<Vec<Duration>> {
     if !(speed.is_finite() && speed > 0.0) {
         bail!("--speed must be a number above zero");
     }

@@ -6,7 +6,7 @@ use sqlx::{
 };
 
 /// A fresh database.
-pub struct Database {
+pub(crate) struct Database {
     /// Its URL.
     pub url: String,
     keep: Keep,
@@ -18,14 +18,14 @@ enum Keep {
         tempfile::TempDir,
     ),
     Postgres {
-        server: PgConnectOptions,
+        server: Box<PgConnectOptions>,
         name: String,
     },
 }
 
 impl Database {
     /// A SQLite file in a temporary folder, or a new database on the given PostgreSQL server.
-    pub async fn fresh(url: Option<&str>) -> anyhow::Result<Database> {
+    pub(crate) async fn fresh(url: Option<&str>) -> anyhow::Result<Database> {
         match url {
             None => {
                 let folder = tempfile::tempdir()?;
@@ -55,12 +55,12 @@ impl Database {
         let url = server.clone().database(&name).to_url_lossy().to_string();
         Ok(Database {
             url,
-            keep: Keep::Postgres { server, name },
+            keep: Keep::Postgres { server: Box::new(server), name },
         })
     }
 
     /// Removes it.
-    pub async fn remove(self) -> anyhow::Result<()> {
+    pub(crate) async fn remove(self) -> anyhow::Result<()> {
         if let Keep::Postgres { server, name } = self.keep {
             let mut connection = server.connect().await?;
             connection

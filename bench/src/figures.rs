@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Percentiles of a time in milliseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Percentiles {
+pub(crate) struct Percentiles {
     /// Median.
     pub p50: f64,
     /// 99th percentile.
@@ -20,7 +20,7 @@ pub struct Percentiles {
 
 /// Median and 99th percentile of a time in milliseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Two {
+pub(crate) struct Two {
     /// Median.
     pub p50: f64,
     /// 99th percentile.
@@ -29,7 +29,7 @@ pub struct Two {
 
 /// Tasks a second of ax, of the plain loop, and their ratio.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// ax.
     pub ax: f64,
     /// A plain loop of the same statements, in the same run.
@@ -40,7 +40,7 @@ pub struct Rate {
 
 impl Rate {
     /// From the times that `tasks` took with each.
-    pub fn new(tasks: usize, ax: Duration, raw: Duration) -> Rate {
+    pub(crate) fn new(tasks: usize, ax: Duration, raw: Duration) -> Rate {
         let (ax, raw) = (
             tasks as f64 / ax.as_secs_f64(),
             tasks as f64 / raw.as_secs_f64(),
@@ -54,7 +54,7 @@ impl Rate {
 }
 
 /// Percentiles of times in microseconds.
-pub fn percentiles(micros: impl IntoIterator<Item = i64>) -> Percentiles {
+pub(crate) fn percentiles(micros: impl IntoIterator<Item = i64>) -> Percentiles {
     let histogram = histogram(micros);
     let at = |q: f64| histogram.value_at_quantile(q) as f64 / 1_000.0;
     Percentiles {
@@ -66,7 +66,7 @@ pub fn percentiles(micros: impl IntoIterator<Item = i64>) -> Percentiles {
 }
 
 /// Median and 99th percentile of times in microseconds.
-pub fn two(micros: impl IntoIterator<Item = i64>) -> Two {
+pub(crate) fn two(micros: impl IntoIterator<Item = i64>) -> Two {
     let all = percentiles(micros);
     Two {
         p50: all.p50,

@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use ax_sdk::TaskId;
 
 /// An append-only file.
-pub struct Ledger(File);
+pub(crate) struct Ledger(File);
 
 /// One start of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
+pub(crate) struct Start {
     /// The number of the claim.
     pub fence: i64,
     /// Microseconds it was late.
@@ -22,7 +22,7 @@ pub struct Start {
 
 impl Ledger {
     /// Opens a ledger for appending.
-    pub fn open(path: &Path) -> anyhow::Result<Ledger> {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Ledger> {
         let file = OpenOptions::new().create(true).append(true).open(path);
         Ok(Ledger(file.with_context(|| {
             format!("open the ledger {}", path.display())
@@ -30,13 +30,13 @@ impl Ledger {
     }
 
     /// Records a start.
-    pub fn start(&self, task: TaskId, start: Start) -> std::io::Result<()> {
+    pub(crate) fn start(&self, task: TaskId, start: Start) -> std::io::Result<()> {
         (&self.0).write_all(format!("{task} {} {}\n", start.fence, start.late).as_bytes())
     }
 }
 
 /// All starts of all ledgers in a folder, by task, in the order of their claims.
-pub fn read(folder: &Path) -> anyhow::Result<BTreeMap<TaskId, Vec<Start>>> {
+pub(crate) fn read(folder: &Path) -> anyhow::Result<BTreeMap<TaskId, Vec<Start>>> {
     let mut starts: BTreeMap<TaskId, Vec<Start>> = BTreeMap::new();
     for entry in std::fs::read_dir(folder)? {
         for line in std::fs::read_to_string(entry?.path())?.lines() {

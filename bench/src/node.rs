@@ -11,7 +11,7 @@ use crate::ledger::{Ledger, Start};
 
 /// Notes how late it starts.
 #[ax_job(name = "bench.arrival")]
-pub async fn arrival(due_us: i64, ctx: JobContext, ledger: State<Arc<Ledger>>) -> JobResult<()> {
+pub(crate) async fn arrival(due_us: i64, ctx: JobContext, ledger: State<Arc<Ledger>>) -> JobResult<()> {
     let start = Start {
         fence: ctx.fence(),
         late: wall_micros() - due_us,
@@ -21,7 +21,7 @@ pub async fn arrival(due_us: i64, ctx: JobContext, ledger: State<Arc<Ledger>>) -
 }
 
 /// Microseconds of the wall clock: the measure of what users see, not of anything that ax decides by.
-pub fn wall_micros() -> i64 {
+pub(crate) fn wall_micros() -> i64 {
     let since = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn wall_micros() -> i64 {
 }
 
 /// Starts a node that runs the job and records into a ledger.
-pub async fn start(database: &str, ledger: Ledger) -> Result<Ax, ax_sdk::Error> {
+pub(crate) async fn start(database: &str, ledger: Ledger) -> Result<Ax, ax_sdk::Error> {
     let quick = |config: &mut ax_sdk::Config| {
         config.lease = Duration::from_secs(4);
         config.beat = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub async fn start(database: &str, ledger: Ledger) -> Result<Ax, ax_sdk::Error> 
 }
 
 /// Runs until it is killed or its standard input ends.
-pub async fn run(arguments: NodeArguments) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: NodeArguments) -> anyhow::Result<()> {
     let ax = start(&arguments.database, Ledger::open(&arguments.ledger)?).await?;
     tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
     ax.shutdown().await;

@@ -36,7 +36,7 @@ struct Report {
 }
 
 /// Runs a replay and prints its figures.
-pub async fn run(arguments: ReplayArguments) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: ReplayArguments) -> anyhow::Result<()> {
     let arrivals = crate::arrivals::read(&arguments.file, arguments.speed)?;
     let database = Database::fresh(arguments.database.as_deref()).await?;
     let folder = tempfile::tempdir()?;

@@ -32,7 +32,7 @@ struct Report {
 }
 
 /// Measures and prints.
-pub async fn run(arguments: ThroughputArguments) -> anyhow::Result<()> {
+pub(crate) async fn run(arguments: ThroughputArguments) -> anyhow::Result<()> {
     let url = arguments.database.as_deref();
     let tasks = arguments.tasks;
 

@@ -20,7 +20,7 @@ const PAGE: u32 = 2_048;
 const FAR: Duration = Duration::from_secs(86_400);
 
 /// A store and what the loops need.
-pub struct Plain {
+pub(crate) struct Plain {
     store: Store,
     random: Random,
     node: NodeId,
@@ -28,7 +28,7 @@ pub struct Plain {
 
 impl Plain {
     /// Opens the database with 32 connections for writers and joins as a node, because a claim wants one.
-    pub async fn open(url: &str) -> anyhow::Result<Plain> {
+    pub(crate) async fn open(url: &str) -> anyhow::Result<Plain> {
         let mut options = OpenOptions::new(host_now);
         options.write = 32;
         let store = Store::new(
@@ -82,7 +82,7 @@ impl Plain {
     }
 
     /// One row, one statement, one connection; also the time of each commit in microseconds.
-    pub async fn submit_one_by_one(&self, n: usize) -> anyhow::Result<(Duration, Vec<i64>)> {
+    pub(crate) async fn submit_one_by_one(&self, n: usize) -> anyhow::Result<(Duration, Vec<i64>)> {
         let mut commits = Vec::with_capacity(n);
         let begun = Instant::now();
         for _ in 0..n {
@@ -94,7 +94,7 @@ impl Plain {
     }
 
     /// One row, one statement, by many callers at once, each with a connection where the database has several writers.
-    pub async fn submit_by_callers(&self, callers: usize, n: usize) -> anyhow::Result<Duration> {
+    pub(crate) async fn submit_by_callers(&self, callers: usize, n: usize) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         let loops = (0..callers).map(|_| async {
             for _ in 0..n / callers {
@@ -107,14 +107,14 @@ impl Plain {
     }
 
     /// Full batches, one after the other.
-    pub async fn submit_bulk(&self, n: usize) -> anyhow::Result<Duration> {
+    pub(crate) async fn submit_bulk(&self, n: usize) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         self.insert_all(n, host_now().plus(FAR)).await?;
         Ok(begun.elapsed())
     }
 
     /// Puts waiting tasks into the table; not measured.
-    pub async fn fill(&self, n: usize) -> anyhow::Result<()> {
+    pub(crate) async fn fill(&self, n: usize) -> anyhow::Result<()> {
         self.insert_all(n, host_now()).await
     }
 
@@ -129,7 +129,7 @@ impl Plain {
     }
 
     /// Finds, claims and settles until the table is empty.
-    pub async fn drain(&self, n: usize) -> anyhow::Result<Duration> {
+    pub(crate) async fn drain(&self, n: usize) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         let mut done = 0;
         while done < n {
@@ -149,7 +149,7 @@ impl Plain {
     }
 
     /// Inserts, claims and settles batch after batch.
-    pub async fn cycle(&self, n: usize) -> anyhow::Result<Duration> {
+    pub(crate) async fn cycle(&self, n: usize) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         let mut done = 0;
         while done < n {

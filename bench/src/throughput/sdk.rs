@@ -60,7 +60,7 @@ fn far(n: usize) -> Submission<()> {
 }
 
 /// Single submits by one caller.
-pub async fn submit_one_by_one(url: &str, n: usize) -> anyhow::Result<Duration> {
+pub(crate) async fn submit_one_by_one(url: &str, n: usize) -> anyhow::Result<Duration> {
     let ax = start(url, |_| {}).await?;
     let begun = Instant::now();
     for i in 0..n {
@@ -72,7 +72,7 @@ pub async fn submit_one_by_one(url: &str, n: usize) -> anyhow::Result<Duration> 
 }
 
 /// Single submits by many callers at once.
-pub async fn submit_by_callers(url: &str, callers: usize, n: usize) -> anyhow::Result<Duration> {
+pub(crate) async fn submit_by_callers(url: &str, callers: usize, n: usize) -> anyhow::Result<Duration> {
     let ax = start(url, |_| {}).await?;
     let begun = Instant::now();
     let mut set = tokio::task::JoinSet::new();
@@ -94,7 +94,7 @@ pub async fn submit_by_callers(url: &str, callers: usize, n: usize) -> anyhow::R
 }
 
 /// Bulk submits.
-pub async fn submit_bulk(url: &str, n: usize) -> anyhow::Result<Duration> {
+pub(crate) async fn submit_bulk(url: &str, n: usize) -> anyhow::Result<Duration> {
     let ax = start(url, |_| {}).await?;
     let begun = Instant::now();
     for chunk in 0..n.div_ceil(BULK) {
@@ -109,7 +109,7 @@ pub async fn submit_bulk(url: &str, n: usize) -> anyhow::Result<Duration> {
 }
 
 /// From the start of a node to the last outcome of the tasks that waited for it.
-pub async fn drain(url: &str, n: usize) -> anyhow::Result<Duration> {
+pub(crate) async fn drain(url: &str, n: usize) -> anyhow::Result<Duration> {
     let filler = start(url, |config| {
         config.roles = Roles {
             trigger: false,
@@ -133,7 +133,7 @@ pub async fn drain(url: &str, n: usize) -> anyhow::Result<Duration> {
 }
 
 /// Submit, run and settle, with several producers and a bounded number of tasks under way.
-pub async fn cycle(url: &str, n: usize) -> anyhow::Result<Duration> {
+pub(crate) async fn cycle(url: &str, n: usize) -> anyhow::Result<Duration> {
     let ax = start(url, |_| {}).await?;
     let sent = Arc::new(AtomicUsize::new(0));
     let begun = Instant::now();
@@ -177,7 +177,7 @@ async fn settled(ax: &Ax, n: usize) {
 }
 
 /// Microseconds from the call of submit to the start of the handler, one task at a time.
-pub async fn pickups(url: &str, n: usize) -> anyhow::Result<Vec<i64>> {
+pub(crate) async fn pickups(url: &str, n: usize) -> anyhow::Result<Vec<i64>> {
     let times: Arc<std::sync::Mutex<Vec<i64>>> = Arc::default();
     let ax = start_with(url, times.clone(), |_| {}).await?;
     for _ in 0..n {
