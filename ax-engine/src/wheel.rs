@@ -8,7 +8,7 @@
 //! # Ground rules
 //!
 //! 1. Time is only what `poll` is told. The *cursor* is the instant of the last poll (at first, the start).
-//! 2. Where an entry belongs is a function of cursor and `ready_at` alone ([`slot::home`]). So all entries of one instant are
+//! 2. Where an entry belongs is a function of cursor and `ready_at` alone (`slot::home`). So all entries of one instant are
 //!    in one list, and their order is the order in which they came.
 //! 3. `ready_at ≤ cursor`: late list. Same block as the cursor: the level of the highest differing digit, in a slot after the
 //!    cursor's own. Another block: overflow list.

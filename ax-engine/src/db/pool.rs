@@ -148,6 +148,7 @@ impl<C> Loan<C> {
     }
 
     /// The pool it belongs to.
+    #[cfg(feature = "postgres")]
     pub(super) const fn pool(&self) -> &Arc<Pool<C>> {
         &self.pool
     }
@@ -168,6 +169,17 @@ pub(super) enum Transaction {
     Open,
     /// None is.
     Closed,
+}
+
+impl Transaction {
+    /// How a connection stands after BEGIN, COMMIT or ROLLBACK was to make it so: where that failed, as before.
+    pub(super) const fn after<T>(self, result: &DbResult<T>) -> Self {
+        match (self, result) {
+            (wanted, Ok(_)) => wanted,
+            (Self::Open, Err(_)) => Self::Closed,
+            (Self::Closed, Err(_)) => Self::Open,
+        }
+    }
 }
 
 impl<C> Drop for Loan<C> {
