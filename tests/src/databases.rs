@@ -110,6 +110,14 @@ impl TestDatabase {
         }
     }
 
+    /// Ends every connection to it from the server's side (PostgreSQL).
+    pub async fn cut_connections(&self) {
+        let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
+        let sql = "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity \
+                   WHERE pid <> pg_backend_pid() AND application_name = $1";
+        let _: i64 = sqlx::query_scalar(sql).bind(self._doomed.as_ref().map(|doomed| &*doomed.name)).fetch_one(&mut conn).await.expect("connections end");
+    }
+
     /// Reads one number outside ax.
     pub async fn number(&self, sql: &str) -> i64 {
         if let Some(simulated) = &self.simulated {
@@ -152,7 +160,9 @@ async fn fresh_postgres() -> Option<TestDatabase> {
     sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut conn).await.expect("a schema of its own");
     let admin = postgres_server().database(SHARED);
     let mut url = admin.to_url_lossy();
-    url.query_pairs_mut().append_pair("options", &format!("-c search_path={name}"));
+    url.query_pairs_mut()
+        .append_pair("options", &format!("-c search_path={name}"))
+        .append_pair("application_name", &name);
     let url = url.to_string();
     Some(TestDatabase { kind: Kind::Postgres, url, _folder: None, _doomed: Some(Doomed { admin, name }), simulated: None })
 }

@@ -2,6 +2,8 @@
 //!
 //! A case is an `async fn(&TestDatabase)`; `store_cases!` makes a test per database of it.
 
+#[path = "store/connections.rs"]
+mod connections;
 #[path = "store/plans.rs"]
 mod plans;
 #[path = "store/road.rs"]

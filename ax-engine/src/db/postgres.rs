@@ -176,7 +176,7 @@ impl Lent {
         let limit = self.limit;
         let call = sqlx::query(text).execute(self.loan.conn()?);
         let result = in_time(limit, async { call.await.map(drop).map_err(error) }).await;
-        self.exit(then, result)
+        self.exit(then.after(&result), result)
     }
 }
 
@@ -370,6 +370,7 @@ fn database_error(code: &str) -> (DbErrorKind, &'static str) {
             DbErrorKind::ReadOnly,
             "PostgreSQL takes no writes now; a fail-over may be under way",
         ),
+        "42501" => (DbErrorKind::Schema, "the database user may not do this; grant it the rights on the tables of ax"),
         "42P01" | "42703" | "3F000" => (
             DbErrorKind::Schema,
             "a table or column of ax is missing; run the migrations",

@@ -200,7 +200,7 @@ impl Lent {
     async fn turn(&mut self, text: &'static str, then: Transaction) -> DbResult<()> {
         self.loan.enter();
         let result = plain(self.loan.conn()?, text).await;
-        self.loan.exit(then, result)
+        self.loan.exit(then.after(&result), result)
     }
 }
 
