@@ -17,6 +17,7 @@ mod executor;
 mod hand;
 mod jobs;
 mod mutation;
+mod network;
 mod outside;
 mod server;
 mod statements;

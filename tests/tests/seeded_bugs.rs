@@ -21,7 +21,11 @@ fn check(mutation: Mutation, expected: &[Check]) {
                     if seed > WORLDS {
                         return;
                     }
-                    let report = run(Options { seed, mutation: Some(mutation), events: 0 });
+                    let report = run(Options {
+                        seed,
+                        mutation: Some(mutation),
+                        events: 0,
+                    });
                     if report.violation.is_some() {
                         *found.lock().unwrap() = Some(report);
                     }
@@ -29,10 +33,16 @@ fn check(mutation: Mutation, expected: &[Check]) {
             });
         }
     });
-    let report = found.into_inner().unwrap().unwrap_or_else(|| panic!("{mutation:?} was not found in {WORLDS} worlds"));
+    let report = found
+        .into_inner()
+        .unwrap()
+        .unwrap_or_else(|| panic!("{mutation:?} was not found in {WORLDS} worlds"));
     let violation = report.violation.expect("a world that was kept has one");
     println!("{mutation:?} found in world {}: {violation}", report.seed);
-    assert!(expected.contains(&violation.check), "{mutation:?} was found by {violation}, not by {expected:?}");
+    assert!(
+        expected.contains(&violation.check),
+        "{mutation:?} was found by {violation}, not by {expected:?}"
+    );
 }
 
 macro_rules! seeded_bugs {

@@ -4,6 +4,7 @@
 //! [`Violation`], which ends the world. It believes nothing that ax says about itself.
 
 mod answers;
+mod claims;
 mod finale;
 mod handlers;
 mod membership;
@@ -13,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::check::{Check, Violation};
-use super::database::Excuses;
 use super::executor::{Executor, Process};
+use super::network::Excuses;
 use super::server::Witness;
 use super::tables::{Tables, Write};
 use super::trace::Trace;
@@ -24,6 +25,9 @@ pub(crate) use finale::Finale;
 
 /// The bytes of an id.
 pub(crate) type Id = [u8; 16];
+
+/// Namespace, job and key.
+type KeyName = (Arc<str>, Arc<str>, Arc<str>);
 
 /// See the module.
 pub(crate) struct Book {
@@ -39,9 +43,9 @@ pub(crate) struct Book {
 pub(crate) struct Pages {
     violation: Option<Violation>,
     tasks: BTreeMap<Id, Story>,
-    keys: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), Id>,
+    keys: BTreeMap<KeyName, Id>,
     /// Until when a key was promised to a task.
-    periods: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), (Id, i64)>,
+    periods: BTreeMap<KeyName, (Id, i64)>,
     ticks: BTreeMap<(Arc<str>, Arc<str>, i64), Id>,
     /// The first tick of each schedule.
     first_ticks: BTreeMap<Arc<str>, i64>,
@@ -109,7 +113,12 @@ struct Health {
 
 impl Book {
     pub(crate) fn new(executor: Executor, trace: Arc<Trace>, lease_ms: i64) -> Arc<Book> {
-        Arc::new(Book { executor, trace, lease: lease_ms * 1_000, pages: Mutex::default() })
+        Arc::new(Book {
+            executor,
+            trace,
+            lease: lease_ms * 1_000,
+            pages: Mutex::default(),
+        })
     }
 
     pub(super) fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -124,19 +133,32 @@ impl Book {
     /// How many tasks there were, and how many handlers started.
     pub(crate) fn count(&self) -> (usize, usize) {
         let pages = self.pages();
-        (pages.tasks.len(), pages.tasks.values().map(|story| story.starts.len()).sum())
+        (
+            pages.tasks.len(),
+            pages.tasks.values().map(|story| story.starts.len()).sum(),
+        )
     }
 
     /// Takes down that a rule is broken and ends the world.
     pub(super) fn broken(&self, pages: &mut Pages, check: Check, text: String) {
         if pages.violation.is_none() {
-            pages.violation = Some(Violation { check, text, micros: self.executor.micros() });
+            pages.violation = Some(Violation {
+                check,
+                text,
+                micros: self.executor.micros(),
+            });
             self.executor.halt();
         }
     }
 
     /// Takes down that a rule is broken unless it holds.
-    pub(super) fn must(&self, pages: &mut Pages, check: Check, holds: bool, text: impl FnOnce() -> String) {
+    pub(super) fn must(
+        &self,
+        pages: &mut Pages,
+        check: Check,
+        holds: bool,
+        text: impl FnOnce() -> String,
+    ) {
         if !holds {
             let text = text();
             self.broken(pages, check, text);

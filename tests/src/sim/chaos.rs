@@ -23,8 +23,16 @@ enum Kind {
     Deploy,
 }
 
-const KINDS: [Kind; 8] =
-    [Kind::Kill, Kind::Freeze, Kind::Stall, Kind::Partition, Kind::Outage, Kind::Cut, Kind::Jump, Kind::Deploy];
+const KINDS: [Kind; 8] = [
+    Kind::Kill,
+    Kind::Freeze,
+    Kind::Stall,
+    Kind::Partition,
+    Kind::Outage,
+    Kind::Cut,
+    Kind::Jump,
+    Kind::Deploy,
+];
 
 /// Makes trouble until told to stop. Each world has kinds of its own, so that no kind hides another in all of them.
 pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationToken) {
@@ -44,11 +52,23 @@ pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationTok
 
 fn note(world: &World, process: Process, what: &'static str, span: Duration) {
     let span_ms = i64::try_from(span.as_millis()).unwrap_or(0);
-    world.trace.add(world.executor.micros(), Event::Fault { process, what, span_ms });
+    world.trace.add(
+        world.executor.micros(),
+        Event::Fault {
+            process,
+            what,
+            span_ms,
+        },
+    );
 }
 
 /// Does something once `span` has passed, unless all trouble is over by then.
-fn later(world: &Arc<World>, span: Duration, stop: &CancellationToken, act: impl FnOnce(&Arc<World>) + Send + 'static) {
+fn later(
+    world: &Arc<World>,
+    span: Duration,
+    stop: &CancellationToken,
+    act: impl FnOnce(&Arc<World>) + Send + 'static,
+) {
     let (there, stop) = (world.clone(), stop.clone());
     world.executor.spawn(Place::loops(WORLD), async move {
         there.executor.sleep(span).await;
@@ -60,7 +80,9 @@ fn later(world: &Arc<World>, span: Duration, stop: &CancellationToken, act: impl
 
 fn strike(world: &Arc<World>, dice: &mut Dice, kind: Kind, stop: &CancellationToken) {
     let seat = dice.below(world.plan.seats);
-    let Some(process) = world.process(seat) else { return };
+    let Some(process) = world.process(seat) else {
+        return;
+    };
     let lease = i64::try_from(world.plan.config.lease.as_millis()).unwrap_or(0);
     let span = match dice.below(3) {
         0 => dice.millis(10, lease / 2),
@@ -90,7 +112,12 @@ fn strike(world: &Arc<World>, dice: &mut Dice, kind: Kind, stop: &CancellationTo
         }
         Kind::Jump => {
             let by = dice.between(-lease * 2, lease * 2);
-            note(world, WORLD, "clock jump", Duration::from_millis(by.unsigned_abs()));
+            note(
+                world,
+                WORLD,
+                "clock jump",
+                Duration::from_millis(by.unsigned_abs()),
+            );
             world.server.jump(by);
         }
         Kind::Deploy => {
@@ -121,10 +148,20 @@ fn stall(world: &Arc<World>, process: Process, span: Duration, stop: &Cancellati
     });
 }
 
-fn partition(world: &Arc<World>, dice: &mut Dice, process: Process, span: Duration, stop: &CancellationToken) {
+fn partition(
+    world: &Arc<World>,
+    dice: &mut Dice,
+    process: Process,
+    span: Duration,
+    stop: &CancellationToken,
+) {
     note(world, process, "partition", span);
     world.book.excuse(process);
-    let unnoticed = if dice.chance(0.5) { Duration::ZERO } else { dice.millis(0, 15_000) };
+    let unnoticed = if dice.chance(0.5) {
+        Duration::ZERO
+    } else {
+        dice.millis(0, 15_000)
+    };
     world.network.down(process, unnoticed);
     later(world, span, stop, move |world| {
         note(world, process, "partition ends", Duration::ZERO);
@@ -145,7 +182,12 @@ fn revive(world: &Arc<World>, dice: &mut Dice) {
     for seat in 0..world.plan.seats {
         if world.process(seat).is_none() && dice.chance(0.5) {
             world.start(seat);
-            note(world, world.process(seat).unwrap_or(WORLD), "start", Duration::ZERO);
+            note(
+                world,
+                world.process(seat).unwrap_or(WORLD),
+                "start",
+                Duration::ZERO,
+            );
         }
     }
 }

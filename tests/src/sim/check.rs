@@ -64,6 +64,12 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {:.6} s: {}", self.check, self.micros as f64 / 1e6, self.text)
+        write!(
+            f,
+            "{} at {:.6} s: {}",
+            self.check,
+            self.micros as f64 / 1e6,
+            self.text
+        )
     }
 }

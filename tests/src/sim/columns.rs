@@ -46,9 +46,29 @@ pub(crate) mod task {
     pub(crate) const MAP_INDEX: usize = 36;
     pub(crate) const WIDTH: usize = 37;
     /// Where the values of a new task go.
-    pub(crate) const NEW: [usize; 21] =
-        [ID, NAMESPACE, JOB, PRIORITY, READY_AT, SHARD, DEADLINE, PAYLOAD, PAYLOAD_AT, TASK_KEY, TAGS, ROUTE_KEY,
-         MAX_RETRIES, TIMEOUT_MS, ON_LOST, 17, SCHEDULE, SCHEDULED_AT, 20, 21, TRACE];
+    pub(crate) const NEW: [usize; 21] = [
+        ID,
+        NAMESPACE,
+        JOB,
+        PRIORITY,
+        READY_AT,
+        SHARD,
+        DEADLINE,
+        PAYLOAD,
+        PAYLOAD_AT,
+        TASK_KEY,
+        TAGS,
+        ROUTE_KEY,
+        MAX_RETRIES,
+        TIMEOUT_MS,
+        ON_LOST,
+        17,
+        SCHEDULE,
+        SCHEDULED_AT,
+        20,
+        21,
+        TRACE,
+    ];
 }
 
 /// Columns of `ax_history` behind those of the task.

@@ -45,11 +45,17 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) const fn loops(process: Process) -> Place {
-        Place { process, part: Part::Loops }
+        Place {
+            process,
+            part: Part::Loops,
+        }
     }
 
     pub(crate) const fn heartbeat(process: Process) -> Place {
-        Place { process, part: Part::Heartbeat }
+        Place {
+            process,
+            part: Part::Heartbeat,
+        }
     }
 }
 
@@ -157,20 +163,35 @@ impl Executor {
     /// As [`Executor::spawn`].
     pub(crate) fn spawn_boxed(&self, place: Place, future: Work) {
         let mut state = lock(&self.0.state);
-        if state.closed || state.dead.contains(&place.process) || state.kills.contains(&place.process) {
+        if state.closed
+            || state.dead.contains(&place.process)
+            || state.kills.contains(&place.process)
+        {
             drop(state);
             drop(future);
             return;
         }
         let slot = state.free.pop().unwrap_or_else(|| {
-            state.slots.push(Slot { generation: 0, place, future: None, waker: None });
+            state.slots.push(Slot {
+                generation: 0,
+                place,
+                future: None,
+                waker: None,
+            });
             state.slots.len() - 1
         });
         let entry = &mut state.slots[slot];
-        let whom = Ready { slot, generation: entry.generation };
+        let whom = Ready {
+            slot,
+            generation: entry.generation,
+        };
         entry.place = place;
         entry.future = Some(future);
-        entry.waker = Some(Arc::new(Bell { ready: self.0.ready.clone(), whom, rung: AtomicBool::new(true) }));
+        entry.waker = Some(Arc::new(Bell {
+            ready: self.0.ready.clone(),
+            whom,
+            rung: AtomicBool::new(true),
+        }));
         drop(state);
         lock(&self.0.ready).push(whom);
     }
@@ -183,7 +204,11 @@ impl Executor {
 
     /// Completes at an instant.
     pub(crate) fn sleep_until(&self, at: i64) -> Sleep {
-        Sleep { world: self.clone(), at, timer: None }
+        Sleep {
+            world: self.clone(),
+            at,
+            timer: None,
+        }
     }
 
     /// The futures of a place are not polled until [`Executor::thaw`].
@@ -193,7 +218,10 @@ impl Executor {
 
     /// The futures of a place go on.
     pub(crate) fn thaw(&self, place: Place) {
-        let kept = lock(&self.0.state).frozen.remove(&place).unwrap_or_default();
+        let kept = lock(&self.0.state)
+            .frozen
+            .remove(&place)
+            .unwrap_or_default();
         lock(&self.0.ready).extend(kept);
     }
 
@@ -216,7 +244,11 @@ impl Executor {
             match self.next() {
                 Some((ready, future, waker)) => {
                     polls += 1;
-                    assert!(polls < MOST_POLLS_AT_ONCE, "the world runs in a circle at {} us", self.micros());
+                    assert!(
+                        polls < MOST_POLLS_AT_ONCE,
+                        "the world runs in a circle at {} us",
+                        self.micros()
+                    );
                     self.poll(ready, future, &waker);
                 }
                 None if self.advance() => polls = 0,
@@ -229,7 +261,11 @@ impl Executor {
     pub(crate) fn close(&self) {
         let mut state = lock(&self.0.state);
         state.closed = true;
-        let futures: Vec<_> = state.slots.iter_mut().map(|slot| (slot.future.take(), slot.waker.take())).collect();
+        let futures: Vec<_> = state
+            .slots
+            .iter_mut()
+            .map(|slot| (slot.future.take(), slot.waker.take()))
+            .collect();
         let timers = std::mem::take(&mut state.timers);
         drop(state);
         drop(futures);
@@ -280,7 +316,9 @@ impl Executor {
     /// Jumps to the next timer and rings all that are due then.
     fn advance(&self) -> bool {
         let mut state = lock(&self.0.state);
-        let Some((&(at, _), _)) = state.timers.first_key_value() else { return false };
+        let Some((&(at, _), _)) = state.timers.first_key_value() else {
+            return false;
+        };
         self.0.micros.fetch_max(at, Ordering::Relaxed);
         let later = state.timers.split_off(&(at, u64::MAX));
         let due = std::mem::replace(&mut state.timers, later);
@@ -293,7 +331,9 @@ impl Executor {
     fn bury(&self) {
         loop {
             let mut state = lock(&self.0.state);
-            let Some(process) = state.kills.pop() else { return };
+            let Some(process) = state.kills.pop() else {
+                return;
+            };
             state.dead.push(process);
             state.frozen.retain(|place, _| place.process != process);
             let mut dropped = Vec::new();
@@ -362,7 +402,13 @@ mod tests {
         Executor::new(Dice::new(seed, 0))
     }
 
-    fn note(world: &Executor, place: Place, log: &Arc<Mutex<Vec<(i64, u32)>>>, after: u64, name: u32) {
+    fn note(
+        world: &Executor,
+        place: Place,
+        log: &Arc<Mutex<Vec<(i64, u32)>>>,
+        after: u64,
+        name: u32,
+    ) {
         let (clock, log) = (world.clone(), log.clone());
         world.spawn(place, async move {
             clock.sleep(Duration::from_millis(after)).await;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use ax_engine::db::{Database, Value};
 
 use super::columns::Record;
-use super::database::{Network, SimDatabase};
+use super::database::SimDatabase;
 use super::dice::Dice;
+use super::network::Network;
 use super::server::{Pace, Server};
 use super::tables::{Pk, Table};
 use super::trace::Trace;
@@ -26,21 +27,34 @@ impl std::fmt::Debug for Simulated {
 impl Default for Simulated {
     fn default() -> Simulated {
         let server = Server::new(Pace::Host, Dice::new(1, 1), None, None);
-        Simulated(Network::new(Arc::new(server), Arc::new(Trace::new(0)), None))
+        Simulated(Network::new(
+            Arc::new(server),
+            Arc::new(Trace::new(0)),
+            None,
+        ))
     }
 }
 
 impl Simulated {
     /// Connections to it, as one more process has them.
     pub fn open(&self) -> Arc<dyn Database> {
-        Arc::new(SimDatabase { network: self.0.clone(), process: 1 })
+        Arc::new(SimDatabase {
+            network: self.0.clone(),
+            process: 1,
+        })
     }
 
     /// Counts rows: `SELECT COUNT(*) FROM table [WHERE condition]`.
     pub fn number(&self, sql: &str) -> i64 {
-        let (table, condition) = parts(sql.strip_prefix("SELECT COUNT(*) FROM ").unwrap_or_else(|| unknown(sql)));
+        let (table, condition) = parts(
+            sql.strip_prefix("SELECT COUNT(*) FROM ")
+                .unwrap_or_else(|| unknown(sql)),
+        );
         let tables = self.0.server.tables();
-        let rows = tables.committed(table).values().filter(|row| fits(table, row, condition));
+        let rows = tables
+            .committed(table)
+            .values()
+            .filter(|row| fits(table, row, condition));
         i64::try_from(rows.count()).unwrap_or(i64::MAX)
     }
 
@@ -48,7 +62,11 @@ impl Simulated {
     pub fn run(&self, sql: &str) -> u64 {
         if let Some(rest) = sql.strip_prefix("INSERT INTO ") {
             let (table, values) = rest.split_once(" VALUES (").unwrap_or_else(|| unknown(sql));
-            let values: Record = values.trim_end_matches(')').split(", ").map(literal).collect();
+            let values: Record = values
+                .trim_end_matches(')')
+                .split(", ")
+                .map(literal)
+                .collect();
             self.0.server.tables().plant(table_of(table), values);
             return 1;
         }
@@ -71,9 +89,17 @@ impl Simulated {
         })
     }
 
-    fn change(&self, table: Table, condition: &str, change: impl Fn(Record) -> Option<Record>) -> u64 {
+    fn change(
+        &self,
+        table: Table,
+        condition: &str,
+        change: impl Fn(Record) -> Option<Record>,
+    ) -> u64 {
         let mut tables = self.0.server.tables();
-        let hit = tables.committed(table).iter().filter(|(_, row)| fits(table, row, condition));
+        let hit = tables
+            .committed(table)
+            .iter()
+            .filter(|(_, row)| fits(table, row, condition));
         let hit: Vec<(Pk, Record)> = hit.map(|(pk, row)| (pk.clone(), row.clone())).collect();
         let tx = tables.begin(1);
         let n = hit.len() as u64;
@@ -133,10 +159,15 @@ fn fits(table: Table, row: &Record, condition: &str) -> bool {
     if let Some(column) = condition.strip_suffix(" IS NULL") {
         return row[column_of(table, column)].is_null();
     }
-    if let Some((column, least)) = condition.strip_prefix("length(").and_then(|rest| rest.split_once(") > ")) {
+    if let Some((column, least)) = condition
+        .strip_prefix("length(")
+        .and_then(|rest| rest.split_once(") > "))
+    {
         let least: usize = least.parse().unwrap_or_else(|_| unknown(condition));
         return matches!(&row[column_of(table, column)], Value::Text(Some(text)) if text.len() > least);
     }
-    let (column, value) = condition.split_once(" = ").unwrap_or_else(|| unknown(condition));
+    let (column, value) = condition
+        .split_once(" = ")
+        .unwrap_or_else(|| unknown(condition));
     row[column_of(table, column)] == literal(value)
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ax_core::{JobError, JobResult, OnLost, ResultExt as _};
-use ax_engine::job::{FromJob as _, Handler, HandlerFuture, JobCall, JobContext, JobDef, Registry, ScheduleDef, State, TriggerDef};
+use ax_engine::job::{
+    FromJob as _, Handler, HandlerFuture, JobCall, JobContext, JobDef, Registry, ScheduleDef,
+    State, TriggerDef,
+};
 use serde::{Deserialize, Serialize};
 
 use super::book::Book;
@@ -67,11 +70,20 @@ pub(crate) const PULSE: &str = "pulse";
 /// The jobs of a node.
 pub(crate) fn registry(knows_rare: bool) -> Registry {
     let mut registry = Registry::new();
-    let blocking = JobDef { handler: Handler::Blocking(grind), ..job(GRIND) };
-    let pulse = JobDef { handler: Handler::Async(pulse), schedules: SCHEDULES, ..job(PULSE) };
+    let blocking = JobDef {
+        handler: Handler::Blocking(grind),
+        ..job(GRIND)
+    };
+    let pulse = JobDef {
+        handler: Handler::Async(pulse),
+        schedules: SCHEDULES,
+        ..job(PULSE)
+    };
     let rare = knows_rare.then(|| job(RARE));
     for job in [job(WORK), blocking, pulse].into_iter().chain(rare) {
-        registry.add(job).expect("the jobs of the simulation are in order");
+        registry
+            .add(job)
+            .expect("the jobs of the simulation are in order");
     }
     registry
 }
@@ -122,12 +134,19 @@ impl Attempt {
         let State(probe) = State::<Probe>::from_job(call)?;
         let (task, fence) = (*call.context.task_id().as_bytes(), call.context.fence());
         probe.book.started(probe.process, task, fence);
-        Ok(Attempt { probe, task, fence, told: false })
+        Ok(Attempt {
+            probe,
+            task,
+            fence,
+            told: false,
+        })
     }
 
     fn end(&mut self, how: &'static str) {
         self.told = true;
-        self.probe.book.ended(self.probe.process, self.task, self.fence, how);
+        self.probe
+            .book
+            .ended(self.probe.process, self.task, self.fence, how);
     }
 
     async fn sleep(&self, ms: u64) {
@@ -177,7 +196,10 @@ fn work(call: JobCall) -> HandlerFuture {
         match order.act {
             Act::Overrun if context.attempt() == 1 => attempt.sleep(60_000).await,
             Act::Obey => {
-                let limit = attempt.probe.executor.sleep(Duration::from_millis(order.ms + 4_000));
+                let limit = attempt
+                    .probe
+                    .executor
+                    .sleep(Duration::from_millis(order.ms + 4_000));
                 tokio::select! {
                     biased;
                     () = context.canceled() => {

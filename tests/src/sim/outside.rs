@@ -33,9 +33,13 @@ impl Clock for SimClock {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         let local = i128::try_from(duration.as_micros()).unwrap_or(i128::MAX / MILLION / 4);
-        let world = local * MILLION / (MILLION + i128::from(self.drift)) + i128::from(self.drift != 0);
+        let world =
+            local * MILLION / (MILLION + i128::from(self.drift)) + i128::from(self.drift != 0);
         let at = i128::from(self.executor.micros()) + world;
-        Box::pin(self.executor.sleep_until(i64::try_from(at).unwrap_or(i64::MAX)))
+        Box::pin(
+            self.executor
+                .sleep_until(i64::try_from(at).unwrap_or(i64::MAX)),
+        )
     }
 }
 
@@ -55,11 +59,13 @@ impl Spawn for SimSpawn {
     }
 
     fn blocking(&self, work: Box<dyn FnOnce() + Send>) {
-        self.executor.spawn(Place::loops(self.process), async move { work() });
+        self.executor
+            .spawn(Place::loops(self.process), async move { work() });
     }
 
     fn heartbeat(&self, make: MakeWork) {
-        self.executor.spawn(Place::heartbeat(self.process), async move { make().await });
+        self.executor
+            .spawn(Place::heartbeat(self.process), async move { make().await });
     }
 
     fn close(&self) {}

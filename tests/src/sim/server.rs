@@ -58,10 +58,23 @@ pub(crate) struct Server {
 
 impl Server {
     /// A server with an empty schema.
-    pub(crate) fn new(pace: Pace, dice: Dice, mutation: Option<Mutation>, witness: Option<Arc<dyn Witness>>) -> Server {
+    pub(crate) fn new(
+        pace: Pace,
+        dice: Dice,
+        mutation: Option<Mutation>,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Server {
         let mut tables = Tables::new();
         for shard in 0..SHARDS {
-            tables.plant(Table::Shard, vec![Value::from(shard), Value::Id(None), Value::Id(None), Value::from(0)]);
+            tables.plant(
+                Table::Shard,
+                vec![
+                    Value::from(shard),
+                    Value::Id(None),
+                    Value::Id(None),
+                    Value::from(0),
+                ],
+            );
         }
         Server {
             pace,
@@ -85,13 +98,19 @@ impl Server {
 
     /// Keeps a row as it was seen, for a seeded bug that acts on it later.
     pub(crate) fn remember(&self, row: &Record) {
-        let mut looks = self.old_looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looks = self
+            .old_looks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         looks.insert(id(row, columns::task::ID), row.clone());
     }
 
     /// What was seen of a row, once.
     pub(crate) fn recall(&self, task: [u8; 16]) -> Option<Record> {
-        self.old_looks.lock().unwrap_or_else(PoisonError::into_inner).remove(&task)
+        self.old_looks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&task)
     }
 
     /// The database's now in milliseconds.
@@ -99,7 +118,9 @@ impl Server {
         let steady = match &self.pace {
             Pace::World(executor) => EPOCH_MS + executor.micros() / 1_000,
             Pace::Host => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
                 i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
             }
         };
@@ -118,7 +139,9 @@ impl Server {
     /// Commits and shows the witness what was written; an error if the transaction was ended from outside.
     pub(crate) fn commit(&self, tx: Tx) -> DbResult<()> {
         let mut tables = self.tables();
-        let Some((process, writes)) = tables.commit(tx) else { return Err(gone()) };
+        let Some((process, writes)) = tables.commit(tx) else {
+            return Err(gone());
+        };
         if let Some(witness) = self.witness.as_ref().filter(|_| !writes.is_empty()) {
             witness.committed(&tables, process, &writes, self.now());
         }
@@ -131,7 +154,11 @@ impl Server {
 
     /// The desk at which one statement of a transaction works.
     pub(crate) fn desk(&self, tx: Tx) -> Desk<'_> {
-        Desk { server: self, tx, now: self.now() }
+        Desk {
+            server: self,
+            tx,
+            now: self.now(),
+        }
     }
 }
 
@@ -161,12 +188,21 @@ impl Desk<'_> {
     /// What a look at each row gives.
     pub(crate) fn pick<T>(&self, table: Table, look: impl FnMut(&Record) -> Option<T>) -> Vec<T> {
         let tables = self.server.tables();
-        tables.scan(self.tx, table).into_iter().filter_map(look).collect()
+        tables
+            .scan(self.tx, table)
+            .into_iter()
+            .filter_map(look)
+            .collect()
     }
 
     /// The rows of one task, in a table that has several of each.
     pub(crate) fn of_task(&self, table: Table, task: [u8; 16]) -> Vec<Record> {
-        self.server.tables().of_task(self.tx, table, task).into_iter().cloned().collect()
+        self.server
+            .tables()
+            .of_task(self.tx, table, task)
+            .into_iter()
+            .cloned()
+            .collect()
     }
 
     /// The rows that fit.
@@ -183,24 +219,38 @@ impl Desk<'_> {
     pub(crate) fn alive(&self, node: [u8; 16]) -> bool {
         let tables = self.server.tables();
         let row = tables.get(self.tx, Table::Node, &Pk::Id(node));
-        row.is_some_and(|row| int(row, columns::node::STATE) == 0 && int(row, columns::node::LEASE_UNTIL) > self.now)
+        row.is_some_and(|row| {
+            int(row, columns::node::STATE) == 0 && int(row, columns::node::LEASE_UNTIL) > self.now
+        })
     }
 
     /// The nodes that are alive or leaving.
     pub(crate) fn present(&self) -> Vec<[u8; 16]> {
         let present = |row: &Record| int(row, columns::node::STATE) <= 1;
-        self.pick(Table::Node, |row| present(row).then(|| id(row, columns::node::ID)))
+        self.pick(Table::Node, |row| {
+            present(row).then(|| id(row, columns::node::ID))
+        })
     }
 
     /// Takes the lock of a row; waits for whoever has it.
     pub(crate) async fn lock(&self, table: Table, pk: &Pk) -> DbResult<()> {
-        let taken = poll_fn(|context| match self.server.tables().lock(self.tx, table, pk, context.waker()) {
-            Locked::Yes => Poll::Ready(Ok(())),
-            Locked::Waits => Poll::Pending,
-            Locked::Deadlock => Poll::Ready(Err(DbError::new(DbErrorKind::Retry, "deadlock detected"))),
-            Locked::Gone => Poll::Ready(Err(gone())),
+        let taken = poll_fn(|context| {
+            match self
+                .server
+                .tables()
+                .lock(self.tx, table, pk, context.waker())
+            {
+                Locked::Yes => Poll::Ready(Ok(())),
+                Locked::Waits => Poll::Pending,
+                Locked::Deadlock => {
+                    Poll::Ready(Err(DbError::new(DbErrorKind::Retry, "deadlock detected")))
+                }
+                Locked::Gone => Poll::Ready(Err(gone())),
+            }
         });
-        let Pace::World(executor) = &self.server.pace else { return taken.await };
+        let Pace::World(executor) = &self.server.pace else {
+            return taken.await;
+        };
         let limit = executor.sleep(STATEMENT_TIMEOUT);
         match select(std::pin::pin!(taken), limit).await {
             Either::Left((result, _)) => result,
@@ -224,7 +274,12 @@ impl Desk<'_> {
     }
 
     /// Deletes those of the rows that fit, as [`Desk::update`].
-    pub(crate) async fn delete(&self, table: Table, wanted: Vec<Pk>, fits: impl Fn(&Record) -> bool) -> DbResult<u64> {
+    pub(crate) async fn delete(
+        &self,
+        table: Table,
+        wanted: Vec<Pk>,
+        fits: impl Fn(&Record) -> bool,
+    ) -> DbResult<u64> {
         self.touch(table, wanted, fits, |_| None).await
     }
 
@@ -239,7 +294,13 @@ impl Desk<'_> {
         for pk in self.plan(table, wanted, &fits) {
             self.lock(table, &pk).await?;
             let mut tables = self.server.tables();
-            let Some(row) = tables.get(self.tx, table, &pk).filter(|row| fits(row)).cloned() else { continue };
+            let Some(row) = tables
+                .get(self.tx, table, &pk)
+                .filter(|row| fits(row))
+                .cloned()
+            else {
+                continue;
+            };
             tables.write(self.tx, table, pk, write(row));
             touched += 1;
         }
@@ -266,7 +327,12 @@ impl Desk<'_> {
     }
 
     /// Inserts rows; waits for whoever writes a row of the same key.
-    pub(crate) async fn insert(&self, table: Table, rows: Vec<Record>, if_there: IfThere) -> DbResult<u64> {
+    pub(crate) async fn insert(
+        &self,
+        table: Table,
+        rows: Vec<Record>,
+        if_there: IfThere,
+    ) -> DbResult<u64> {
         let mut inserted = 0;
         for row in rows {
             let pk = table.pk(&row);
@@ -275,7 +341,10 @@ impl Desk<'_> {
             match (tables.get(self.tx, table, &pk).is_some(), if_there) {
                 (true, IfThere::Skip) => {}
                 (true, IfThere::Fail) => {
-                    return Err(DbError::new(DbErrorKind::Unique, format!("a row of {table:?} is there already")));
+                    return Err(DbError::new(
+                        DbErrorKind::Unique,
+                        format!("a row of {table:?} is there already"),
+                    ));
                 }
                 (false, _) => {
                     tables.write(self.tx, table, pk, Some(row));

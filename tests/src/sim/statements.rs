@@ -28,21 +28,37 @@ pub(crate) struct Answer {
 impl Answer {
     /// The rows as the store reads them.
     pub(crate) fn into_rows(self, sql: Sql) -> Vec<Row> {
-        self.rows.into_iter().map(|row| Row::new(sql, row)).collect()
+        self.rows
+            .into_iter()
+            .map(|row| Row::new(sql, row))
+            .collect()
     }
 }
 
 /// Runs one statement.
-pub(crate) async fn run(desk: &Desk<'_>, statement: &Statement, values: &[Value]) -> DbResult<Answer> {
+pub(crate) async fn run(
+    desk: &Desk<'_>,
+    statement: &Statement,
+    values: &[Value],
+) -> DbResult<Answer> {
     let sql = statement.sql;
     if let Some(rows) = read(desk, sql, values) {
-        return Ok(Answer { touched: rows.len() as u64, rows });
+        return Ok(Answer {
+            touched: rows.len() as u64,
+            rows,
+        });
     }
     if sql == Sql::LockTask {
         let rows = settle::lock_task(desk, values).await?;
-        return Ok(Answer { touched: rows.len() as u64, rows });
+        return Ok(Answer {
+            touched: rows.len() as u64,
+            rows,
+        });
     }
-    Ok(Answer { touched: write(desk, sql, values).await?, rows: Vec::new() })
+    Ok(Answer {
+        touched: write(desk, sql, values).await?,
+        rows: Vec::new(),
+    })
 }
 
 /// The statements that only read.
@@ -108,5 +124,7 @@ async fn write(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> DbResult<u64> {
 
 /// The keys of a list of ids.
 fn ids(values: &[Value]) -> Vec<Pk> {
-    (0..values.len()).map(|at| Pk::Id(super::columns::id(values, at))).collect()
+    (0..values.len())
+        .map(|at| Pk::Id(super::columns::id(values, at)))
+        .collect()
 }

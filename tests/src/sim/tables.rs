@@ -54,7 +54,9 @@ impl Table {
             Table::Key => Pk::Texts(text(row, 0), text(row, 1), text(row, 2)),
             Table::History => Pk::IdInt(id(row, 0), int(row, columns::task::ROUND)),
             Table::Dead | Table::Execution => Pk::IdInt(id(row, 0), int(row, 1)),
-            Table::Inbox | Table::Shard | Table::Migration | Table::MigrationLock => Pk::Int(int(row, 0)),
+            Table::Inbox | Table::Shard | Table::Migration | Table::MigrationLock => {
+                Pk::Int(int(row, 0))
+            }
             Table::Schedule => Pk::TextsInt(text(row, 0), text(row, 1), 0),
             Table::Tick => Pk::TextsInt(text(row, 0), text(row, 1), int(row, 2)),
         }
@@ -121,13 +123,25 @@ pub(crate) struct Tables {
 impl Tables {
     /// Tables without rows.
     pub(crate) fn new() -> Tables {
-        Tables { rows: Default::default(), shards: BTreeMap::new(), open: BTreeMap::new(), locks: BTreeMap::new(), serial: 0 }
+        Tables {
+            rows: Default::default(),
+            shards: BTreeMap::new(),
+            open: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            serial: 0,
+        }
     }
 
     /// Begins a transaction.
     pub(crate) fn begin(&mut self, process: Process) -> Tx {
         self.serial += 1;
-        self.open.insert(self.serial, Open { process, ..Open::default() });
+        self.open.insert(
+            self.serial,
+            Open {
+                process,
+                ..Open::default()
+            },
+        );
         self.serial
     }
 
@@ -153,31 +167,56 @@ impl Tables {
     /// The rows of a table as the transaction sees them, in the order of their keys unless it wrote some itself.
     pub(crate) fn scan(&self, tx: Tx, table: Table) -> Vec<&Record> {
         let rows = &self.rows[table as usize];
-        let overlay = self.open.get(&tx).map(|open| &open.overlay).filter(|own| own.keys().any(|at| at.0 == table));
-        let Some(overlay) = overlay else { return rows.values().collect() };
-        let theirs = rows.iter().filter(|(pk, _)| !overlay.contains_key(&(table, (*pk).clone())));
-        let own = overlay.iter().filter(|(at, _)| at.0 == table).filter_map(|(_, row)| row.as_ref());
+        let overlay = self
+            .open
+            .get(&tx)
+            .map(|open| &open.overlay)
+            .filter(|own| own.keys().any(|at| at.0 == table));
+        let Some(overlay) = overlay else {
+            return rows.values().collect();
+        };
+        let theirs = rows
+            .iter()
+            .filter(|(pk, _)| !overlay.contains_key(&(table, (*pk).clone())));
+        let own = overlay
+            .iter()
+            .filter(|(at, _)| at.0 == table)
+            .filter_map(|(_, row)| row.as_ref());
         theirs.map(|(_, row)| row).chain(own).collect()
     }
 
     /// The rows of one task as the transaction sees them, in a table whose key is a task and a number.
     pub(crate) fn of_task(&self, tx: Tx, table: Table, task: [u8; 16]) -> Vec<&Record> {
         let span = Pk::IdInt(task, i64::MIN)..=Pk::IdInt(task, i64::MAX);
-        let own = self.open.get(&tx).is_some_and(|open| open.overlay.keys().any(|at| at.0 == table));
+        let own = self
+            .open
+            .get(&tx)
+            .is_some_and(|open| open.overlay.keys().any(|at| at.0 == table));
         if own {
             let all = self.scan(tx, table).into_iter();
             return all.filter(|row| span.contains(&table.pk(row))).collect();
         }
-        self.rows[table as usize].range(span).map(|(_, row)| row).collect()
+        self.rows[table as usize]
+            .range(span)
+            .map(|(_, row)| row)
+            .collect()
     }
 
     /// Asks for the lock of a row, which need not exist.
     pub(crate) fn lock(&mut self, tx: Tx, table: Table, pk: &Pk, waker: &Waker) -> Locked {
         let place = (table, pk.clone());
-        let Some(open) = self.open.get_mut(&tx) else { return Locked::Gone };
+        let Some(open) = self.open.get_mut(&tx) else {
+            return Locked::Gone;
+        };
         let Some(lock) = self.locks.get_mut(&place) else {
             open.held.push(place.clone());
-            self.locks.insert(place, Lock { owner: tx, line: VecDeque::new() });
+            self.locks.insert(
+                place,
+                Lock {
+                    owner: tx,
+                    line: VecDeque::new(),
+                },
+            );
             return Locked::Yes;
         };
         if lock.owner == tx {
@@ -205,7 +244,10 @@ impl Tables {
             if lock.owner == tx {
                 return true;
             }
-            at = self.open.get(&lock.owner).and_then(|open| open.waiting.as_ref());
+            at = self
+                .open
+                .get(&lock.owner)
+                .and_then(|open| open.waiting.as_ref());
         }
         false
     }
@@ -241,7 +283,9 @@ impl Tables {
     }
 
     fn note_owner(&mut self, pk: &Pk, new: Option<&Record>) {
-        let former = self.rows[Table::Shard as usize].get(pk).and_then(|row| id_opt(row, columns::shard::OWNER));
+        let former = self.rows[Table::Shard as usize]
+            .get(pk)
+            .and_then(|row| id_opt(row, columns::shard::OWNER));
         let Pk::Int(shard) = *pk else { return };
         if let Some(shards) = former.and_then(|owner| self.shards.get_mut(&owner)) {
             shards.remove(&shard);
@@ -253,13 +297,19 @@ impl Tables {
 
     /// The shards of a node as the transaction sees them.
     pub(crate) fn shards_of(&self, tx: Tx, node: [u8; 16]) -> Vec<i64> {
-        let own = self.open.get(&tx).is_some_and(|open| open.overlay.keys().any(|at| at.0 == Table::Shard));
+        let own = self
+            .open
+            .get(&tx)
+            .is_some_and(|open| open.overlay.keys().any(|at| at.0 == Table::Shard));
         if own {
             let all = self.scan(tx, Table::Shard).into_iter();
             let mine = all.filter(|row| id_opt(row, columns::shard::OWNER) == Some(node));
             return mine.map(|row| int(row, columns::shard::SHARD)).collect();
         }
-        self.shards.get(&node).map(|shards| shards.iter().copied().collect()).unwrap_or_default()
+        self.shards
+            .get(&node)
+            .map(|shards| shards.iter().copied().collect())
+            .unwrap_or_default()
     }
 
     /// Forgets what the transaction wrote.
@@ -283,7 +333,9 @@ impl Tables {
 
     /// Gives a lock to the first in line.
     fn hand_on(&mut self, place: Place) {
-        let Some(lock) = self.locks.get_mut(&place) else { return };
+        let Some(lock) = self.locks.get_mut(&place) else {
+            return;
+        };
         let Some(next) = lock.line.pop_front() else {
             self.locks.remove(&place);
             return;

@@ -19,6 +19,8 @@ pub(crate) struct Weather {
     pub(crate) late: f64,
     /// Chance that a connection from the pool is dead.
     pub(crate) stale: f64,
+    /// Chance that the server rolls a transaction back and asks to try again.
+    pub(crate) refused: f64,
 }
 
 /// What happens to one call.
@@ -28,23 +30,39 @@ pub(crate) enum Fate {
     LostRequest,
     LostReply,
     Late,
+    Refused,
 }
 
 impl Weather {
     /// Nothing goes wrong.
     pub(crate) const fn calm() -> Weather {
-        Weather { latency: (100, 3_000), slow: 0.0, lost_request: 0.0, lost_reply: 0.0, late: 0.0, stale: 0.0 }
+        Weather {
+            latency: (100, 3_000),
+            slow: 0.0,
+            lost_request: 0.0,
+            lost_reply: 0.0,
+            late: 0.0,
+            stale: 0.0,
+            refused: 0.0,
+        }
     }
 
     /// What a seed draws: each kind of trouble is absent in some worlds and heavy in others.
     pub(crate) fn drawn(dice: &mut Dice) -> Weather {
-        let mut rate = |most: f64| if dice.chance(0.4) { 0.0 } else { most * dice.below(1_000) as f64 / 1_000.0 };
+        let mut rate = |most: f64| {
+            if dice.chance(0.4) {
+                0.0
+            } else {
+                most * dice.below(1_000) as f64 / 1_000.0
+            }
+        };
         Weather {
             slow: rate(0.05),
             lost_request: rate(0.01),
             lost_reply: rate(0.03),
             late: rate(0.005),
             stale: rate(0.02),
+            refused: rate(0.03),
             latency: (100, 3_000),
         }
     }
@@ -66,6 +84,8 @@ impl Weather {
             Fate::LostReply
         } else if dice.chance(self.late) {
             Fate::Late
+        } else if dice.chance(self.refused) {
+            Fate::Refused
         } else {
             Fate::Fine
         }

@@ -5,8 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ax_core::{ErrorKind, JobName, Key, KeyMode, NewTask, OnLost, Outcome, Priority, State, TaskId, Timestamp, When};
+use ax_core::{
+    ErrorKind, JobName, Key, KeyMode, NewTask, OnLost, Outcome, Priority, State, TaskId, Timestamp,
+    When,
+};
 use ax_engine::client::Client;
+use ax_engine::db::Lane;
 use ax_engine::submit::Submitted;
 use tokio_util::sync::CancellationToken;
 
@@ -29,13 +33,29 @@ pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationTok
     while !stop.is_cancelled() {
         world.executor.sleep(dice.millis(0, busy)).await;
         let seat = dice.below(world.plan.seats);
-        let Some((process, client)) = world.client(seat) else { continue };
-        let caller = Caller { world: world.clone(), process, client };
+        let Some((process, client)) = world.client(seat) else {
+            continue;
+        };
+        let caller = Caller {
+            world: world.clone(),
+            process,
+            client,
+        };
         if dice.chance(0.75) {
             n += 1;
             let task = task(&mut dice, n, long);
             let waits = dice.chance(0.1);
-            world.executor.spawn(Place::loops(process), caller.submit(n, task, waits));
+            if dice.chance(0.1) {
+                let commits = dice.chance(0.6);
+                world.executor.spawn(
+                    Place::loops(process),
+                    caller.submit_in_transaction(n, task, commits),
+                );
+            } else {
+                world
+                    .executor
+                    .spawn(Place::loops(process), caller.submit(n, task, waits));
+            }
         } else {
             meddle(&world, &mut dice, caller);
         }
@@ -46,13 +66,29 @@ pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationTok
 pub(crate) async fn probe(world: &Arc<World>, dice: &mut Dice) {
     for n in 0..12 {
         let seat = dice.below(world.plan.seats);
-        let Some((process, client)) = world.client(seat) else { continue };
-        let caller = Caller { world: world.clone(), process, client };
-        let order = Order { n: FIRST_PROBE + n, act: Act::Succeed, ms: 50, ballast: String::new() };
-        let mut task = NewTask::new(name(WORK), serde_json::to_string(&order).expect("an order is JSON"));
+        let Some((process, client)) = world.client(seat) else {
+            continue;
+        };
+        let caller = Caller {
+            world: world.clone(),
+            process,
+            client,
+        };
+        let order = Order {
+            n: FIRST_PROBE + n,
+            act: Act::Succeed,
+            ms: 50,
+            ballast: String::new(),
+        };
+        let mut task = NewTask::new(
+            name(WORK),
+            serde_json::to_string(&order).expect("an order is JSON"),
+        );
         task.when = When::After(dice.millis(0, 5_000));
         task.route_key = dice.chance(0.5).then(|| format!("route-{n}"));
-        world.executor.spawn(Place::loops(process), caller.submit(order.n, task, true));
+        world
+            .executor
+            .spawn(Place::loops(process), caller.submit(order.n, task, true));
         world.executor.sleep(dice.millis(0, 500)).await;
     }
 }
@@ -81,9 +117,21 @@ fn task(dice: &mut Dice, n: i64, long: f64) -> NewTask {
         1 => RARE,
         _ => WORK,
     };
-    let ballast = if dice.chance(0.05) { "x".repeat(6_000) } else { String::new() };
-    let order = Order { n, act, ms, ballast };
-    let mut task = NewTask::new(name(job), serde_json::to_string(&order).expect("an order is JSON"));
+    let ballast = if dice.chance(0.05) {
+        "x".repeat(6_000)
+    } else {
+        String::new()
+    };
+    let order = Order {
+        n,
+        act,
+        ms,
+        ballast,
+    };
+    let mut task = NewTask::new(
+        name(job),
+        serde_json::to_string(&order).expect("an order is JSON"),
+    );
     options(dice, &mut task);
     task
 }
@@ -98,7 +146,11 @@ fn options(dice: &mut Dice, task: &mut NewTask) {
     if dice.chance(0.25) {
         let mode = [KeyMode::Reject, KeyMode::ReturnExisting, KeyMode::Replace][dice.below(3)];
         let period = dice.chance(0.3).then(|| dice.millis(100, 5_000));
-        task.key = Some(Key { text: KEYS[dice.below(KEYS.len())].to_owned(), mode, period });
+        task.key = Some(Key {
+            text: KEYS[dice.below(KEYS.len())].to_owned(),
+            mode,
+            period,
+        });
     }
     if dice.chance(0.15) {
         task.deadline = Some(When::After(dice.millis(50, 6_000)));
@@ -125,9 +177,12 @@ fn meddle(world: &Arc<World>, dice: &mut Dice, caller: Caller) {
     let known = world.book.known_tasks();
     // Ids grow with time: the last ones are those that are still under way, mostly.
     let recent = &known[known.len().saturating_sub(12)..];
-    let Some(task) = dice.pick(recent).map(|id| TaskId::from_bytes(*id)) else { return };
+    let Some(task) = dice.pick(recent).map(|id| TaskId::from_bytes(*id)) else {
+        return;
+    };
     let place = Place::loops(caller.process);
-    match dice.below(8) {
+    match dice.below(9) {
+        8 => world.executor.spawn(place, caller.find(task)),
         0..4 => world.executor.spawn(place, caller.cancel(task)),
         4 | 5 => {
             let after = dice.millis(0, 5_000);
@@ -135,7 +190,9 @@ fn meddle(world: &Arc<World>, dice: &mut Dice, caller: Caller) {
         }
         6 => {
             let priority = Priority::new(dice.below(10) as u8).unwrap_or_default();
-            world.executor.spawn(place, caller.set_priority(task, priority));
+            world
+                .executor
+                .spawn(place, caller.set_priority(task, priority));
         }
         _ => world.executor.spawn(place, caller.rerun(task)),
     }
@@ -158,7 +215,8 @@ impl Caller {
         for _ in 0..TRIES {
             match self.client.submit(task.clone()).await {
                 Ok(submitted) => {
-                    self.book().submitted(self.process, n, *submitted.id().as_bytes());
+                    self.book()
+                        .submitted(self.process, n, *submitted.id().as_bytes());
                     if let (Submitted::New(id), true) = (submitted, waits) {
                         self.wait(id).await;
                     }
@@ -167,7 +225,8 @@ impl Caller {
                 Err(error) => {
                     self.book().told(self.process, n, error.kind().to_string());
                     // Without a key nobody can tell whether it was made; sending it again may make another task.
-                    let again = keyed && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy);
+                    let again =
+                        keyed && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy);
                     if !again {
                         return;
                     }
@@ -177,8 +236,43 @@ impl Caller {
         }
     }
 
+    /// Submits in a transaction of the caller's own.
+    async fn submit_in_transaction(self, n: i64, task: NewTask, commits: bool) {
+        self.book().asks(self.process, "submit in a transaction", n);
+        let Ok(mut connection) = self.client.node().store.db().acquire(Lane::Write).await else {
+            return;
+        };
+        if connection.begin().await.is_err() {
+            return;
+        }
+        let submitted = self.client.submit_on(&mut *connection, vec![task]).await;
+        match submitted {
+            Ok(submitted) if commits => {
+                if connection.commit().await.is_ok() {
+                    submitted.iter().for_each(|one| {
+                        self.book().submitted(self.process, n, *one.id().as_bytes())
+                    });
+                }
+            }
+            _ => {
+                let _gone = connection.rollback().await;
+                drop(connection);
+                self.book().rolled_back(self.process, n);
+            }
+        }
+    }
+
+    async fn find(self, id: TaskId) {
+        if let Ok(found) = self.client.find(id).await {
+            self.book()
+                .found(self.process, *id.as_bytes(), found.is_some());
+        }
+    }
+
     async fn wait(&self, id: TaskId) {
-        let Ok(outcome) = self.client.outcome((id, 0)).await else { return };
+        let Ok(outcome) = self.client.outcome((id, 0)).await else {
+            return;
+        };
         let state = match outcome {
             Outcome::Succeeded(_) => State::Succeeded,
             Outcome::Failed { .. } => State::Failed,
@@ -202,17 +296,29 @@ impl Caller {
         self.book().asks(self.process, "reschedule", 0);
         let at = Timestamp::from_millis(self.world.server.now()).plus(after);
         let changed = self.client.reschedule(id, at).await;
-        self.book().told(self.process, 0, format!("reschedule {:?}", changed.map_err(|e| e.kind())));
+        self.book().told(
+            self.process,
+            0,
+            format!("reschedule {:?}", changed.map_err(|e| e.kind())),
+        );
     }
 
     async fn set_priority(self, id: TaskId, priority: Priority) {
         let changed = self.client.set_priority(id, priority).await;
-        self.book().told(self.process, 0, format!("priority {:?}", changed.map_err(|e| e.kind())));
+        self.book().told(
+            self.process,
+            0,
+            format!("priority {:?}", changed.map_err(|e| e.kind())),
+        );
     }
 
     async fn rerun(self, id: TaskId) {
         self.book().asks(self.process, "rerun", 0);
         let changed = self.client.rerun(id).await;
-        self.book().told(self.process, 0, format!("rerun {:?}", changed.map_err(|e| e.kind())));
+        self.book().told(
+            self.process,
+            0,
+            format!("rerun {:?}", changed.map_err(|e| e.kind())),
+        );
     }
 }

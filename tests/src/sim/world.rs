@@ -1,5 +1,6 @@
 //! A whole world: nodes on one database, made from a seed, lived through, healed, and judged.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 use super::book::{Book, Finale};
 use super::chaos;
 use super::check::{Check, Violation};
-use super::database::{Network, SimDatabase};
+use super::database::SimDatabase;
 use super::dice::Dice;
 use super::executor::{Executor, Place, Process, WORLD};
 use super::jobs::{Probe, registry};
 use super::mutation::Mutation;
+use super::network::Network;
 use super::outside::{SimClock, SimSpawn};
 use super::server::{Pace, Server};
 use super::trace::Trace;
@@ -59,6 +61,8 @@ pub struct Report {
     pub starts: usize,
     /// Virtual time lived through.
     pub lived: Duration,
+    /// How often each kind of thing happened: statements that touched rows, errors, faults, ends of handlers.
+    pub seen: BTreeMap<String, u64>,
     /// The last events, one a line.
     pub trace: String,
 }
@@ -101,20 +105,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Plan {
     fn drawn(dice: &mut Dice, mutation: Option<Mutation>) -> Plan {
         let seats = 2 + dice.below(2);
-        let mut config = Config::default();
-        config.lease = Duration::from_secs(4);
-        config.beat = Duration::from_secs(1);
-        config.async_slots = 2 + dice.below(6);
-        config.blocking_slots = 1 + dice.below(2);
-        config.read_ahead = dice.below(4);
-        config.batch = [1, 3, 16, 256][dice.below(4)];
-        config.poll_min = Duration::from_millis([10, 100][dice.below(2)]);
-        config.preload = Duration::from_secs([5, 300][dice.below(2)]);
-        config.recheck = Duration::from_secs([3, 10][dice.below(2)]);
-        config.timeout = Duration::from_secs(4);
-        config.grace = Duration::from_millis(500);
-        config.shutdown = Duration::from_secs(3);
-        config.misfire_after = Duration::from_secs(5);
+        let mut config = Config {
+            lease: Duration::from_secs(4),
+            beat: Duration::from_secs(1),
+            async_slots: 2 + dice.below(6),
+            blocking_slots: 1 + dice.below(2),
+            read_ahead: dice.below(4),
+            batch: [1, 3, 16, 256][dice.below(4)],
+            poll_min: Duration::from_millis([10, 100][dice.below(2)]),
+            preload: Duration::from_secs([5, 300][dice.below(2)]),
+            recheck: Duration::from_secs([3, 10][dice.below(2)]),
+            timeout: Duration::from_secs(4),
+            grace: Duration::from_millis(500),
+            shutdown: Duration::from_secs(3),
+            misfire_after: Duration::from_secs(5),
+            ..Config::default()
+        };
         if dice.chance(0.2) {
             config.ownership = Ownership::Everyone;
         }
@@ -128,20 +134,35 @@ impl Plan {
         }
         let weather = Weather::drawn(dice);
         let trouble = Duration::from_secs(12 + dice.below(24) as u64);
-        Plan { seats, config, weather, trouble, drift: dice.chance(0.5) }
+        Plan {
+            seats,
+            config,
+            weather,
+            trouble,
+            drift: dice.chance(0.5),
+        }
     }
 }
 
 /// Lives through a world.
 pub fn run(options: Options) -> Report {
-    let Options { seed, mutation, events } = options;
+    let Options {
+        seed,
+        mutation,
+        events,
+    } = options;
     let executor = Executor::new(Dice::new(seed, 1));
     let trace = Arc::new(Trace::new(events));
     let plan = Plan::drawn(&mut Dice::new(seed, 2), mutation);
     let lease = i64::try_from(plan.config.lease.as_millis()).unwrap_or(0);
     let book = Book::new(executor.clone(), trace.clone(), lease);
     let pace = Pace::World(executor.clone());
-    let server = Arc::new(Server::new(pace, Dice::new(seed, 3), mutation, Some(book.clone())));
+    let server = Arc::new(Server::new(
+        pace,
+        Dice::new(seed, 3),
+        mutation,
+        Some(book.clone()),
+    ));
     let network = Network::new(server.clone(), trace.clone(), Some(book.clone()));
     let seats = Mutex::new(vec![Seat::default(); plan.seats]);
     let dice = Mutex::new(Dice::new(seed, 4));
@@ -169,6 +190,7 @@ pub fn run(options: Options) -> Report {
         tasks,
         starts,
         lived: Duration::from_micros(u64::try_from(executor.micros()).unwrap_or(0)),
+        seen: trace.seen(),
         trace: trace.lines(),
     }
 }
@@ -182,8 +204,14 @@ async fn live(world: Arc<World>, seed: u64) {
     world.network.set_weather(world.plan.weather.clone());
     let trouble = CancellationToken::new();
     let loops = Place::loops(WORLD);
-    world.executor.spawn(loops, chaos::run(world.clone(), Dice::new(seed, 5), trouble.clone()));
-    world.executor.spawn(loops, workload::run(world.clone(), Dice::new(seed, 6), trouble.clone()));
+    world.executor.spawn(
+        loops,
+        chaos::run(world.clone(), Dice::new(seed, 5), trouble.clone()),
+    );
+    world.executor.spawn(
+        loops,
+        workload::run(world.clone(), Dice::new(seed, 6), trouble.clone()),
+    );
     world.executor.sleep(world.plan.trouble).await;
     trouble.cancel();
     world.heal();
@@ -194,7 +222,9 @@ async fn live(world: Arc<World>, seed: u64) {
         workload::probe(&world, &mut Dice::new(seed, 7)).await;
         ended(&world).await;
     }
-    world.book.finale(&world.server.tables(), world.server.now());
+    world
+        .book
+        .finale(&world.server.tables(), world.server.now());
     world.executor.halt();
 }
 
@@ -242,9 +272,16 @@ impl World {
             *processes
         };
         let stop = CancellationToken::new();
-        lock(&self.seats)[seat] = Seat { process, client: None, stop: stop.clone() };
+        lock(&self.seats)[seat] = Seat {
+            process,
+            client: None,
+            stop: stop.clone(),
+        };
         self.book.process_starts(process);
-        self.executor.spawn(Place::loops(process), serve(self.clone(), seat, process, stop));
+        self.executor.spawn(
+            Place::loops(process),
+            serve(self.clone(), seat, process, stop),
+        );
     }
 
     /// Kills the process at a seat.
@@ -278,21 +315,39 @@ impl World {
     fn parts(&self, seat: usize, process: Process) -> EngineParts {
         let (seed, began, drift) = {
             let mut dice = lock(&self.dice);
-            let drift = if self.plan.drift { dice.between(-150, 150) } else { 0 };
+            let drift = if self.plan.drift {
+                dice.between(-150, 150)
+            } else {
+                0
+            };
             (dice.number(), dice.between(1, 1_000_000_000_000), drift)
         };
         let mut states = States::new();
-        let probe = Probe { process, executor: self.executor.clone(), book: self.book.clone() };
+        let probe = Probe {
+            process,
+            executor: self.executor.clone(),
+            book: self.book.clone(),
+        };
         states.insert(probe);
         EngineParts {
             config: self.plan.config.clone(),
-            database: Arc::new(SimDatabase { network: self.network.clone(), process }),
+            database: Arc::new(SimDatabase {
+                network: self.network.clone(),
+                process,
+            }),
             registry: registry(seat == 0),
             states,
             world: Outside {
-                clock: Arc::new(SimClock { executor: self.executor.clone(), began, drift }),
+                clock: Arc::new(SimClock {
+                    executor: self.executor.clone(),
+                    began,
+                    drift,
+                }),
                 random: Arc::new(Random::from_seed(seed)),
-                spawn: Arc::new(SimSpawn { executor: self.executor.clone(), process }),
+                spawn: Arc::new(SimSpawn {
+                    executor: self.executor.clone(),
+                    process,
+                }),
             },
             migrate: Migrate::Auto,
             file: None,
@@ -307,11 +362,20 @@ async fn serve(world: Arc<World>, seat: usize, process: Process, stop: Cancellat
             Ok(engine) => break engine,
             Err(error) => error,
         };
-        if matches!(error.kind(), ax_core::ErrorKind::Invalid | ax_core::ErrorKind::Schema) {
+        if matches!(
+            error.kind(),
+            ax_core::ErrorKind::Invalid | ax_core::ErrorKind::Schema
+        ) {
             let mut pages = world.book.pages();
-            return world.book.broken(&mut pages, Check::Ends, format!("p{process} cannot start: {error}"));
+            return world.book.broken(
+                &mut pages,
+                Check::Ends,
+                format!("p{process} cannot start: {error}"),
+            );
         }
-        world.book.told(process, 0, format!("start failed: {error}"));
+        world
+            .book
+            .told(process, 0, format!("start failed: {error}"));
         world.executor.sleep(Duration::from_millis(500)).await;
         if stop.is_cancelled() {
             return world.kill(seat);

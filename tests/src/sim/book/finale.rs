@@ -19,7 +19,10 @@ pub(crate) struct Finale {
 impl Finale {
     /// Counts what is live.
     pub(crate) fn of(tables: &Tables) -> Finale {
-        let live = tables.committed(Table::Task).values().filter(|row| row[task::SCHEDULE].is_null());
+        let live = tables
+            .committed(Table::Task)
+            .values()
+            .filter(|row| row[task::SCHEDULE].is_null());
         Finale { live: live.count() }
     }
 }
@@ -41,10 +44,15 @@ impl Book {
     }
 
     fn rows_ended(&self, pages: &mut Pages, tables: &Tables, now: i64) {
-        for row in tables.committed(Table::Task).values().filter(|row| row[task::SCHEDULE].is_null()) {
+        for row in tables
+            .committed(Table::Task)
+            .values()
+            .filter(|row| row[task::SCHEDULE].is_null())
+        {
             let due = now - int(row, task::READY_AT);
             let owner = id_opt(row, task::NODE);
-            let owner_state = owner.and_then(|node| tables.committed(Table::Node).get(&Pk::Id(node)));
+            let owner_state =
+                owner.and_then(|node| tables.committed(Table::Node).get(&Pk::Id(node)));
             let owner_state = owner_state.map(|row| int(row, node::STATE));
             let text = format!(
                 "{} ({}) is still in state {}, due since {due} ms, shard {}, node {:?} in state {owner_state:?}, fence {}",
@@ -65,7 +73,11 @@ impl Book {
             let live = tables.committed(Table::Task).contains_key(&Pk::Id(holder));
             let held = int(row, key::UNTIL) == i64::MAX && !live;
             self.must(pages, Check::Ends, !held, || {
-                format!("the key {:?} is held for ever by {}, which has ended", text(row, key::TASK_KEY), short(&holder))
+                format!(
+                    "the key {:?} is held for ever by {}, which has ended",
+                    text(row, key::TASK_KEY),
+                    short(&holder)
+                )
             });
         }
     }
@@ -75,7 +87,12 @@ impl Book {
             let owner = id_opt(row, shard::OWNER);
             let stuck = owner.is_some_and(|owner| !pages.present.contains(&owner));
             let number = int(row, shard::SHARD);
-            self.must(pages, Check::Ends, !stuck, || format!("shard {number} belongs to {:?}, which is gone", owner.as_ref().map(short)));
+            self.must(pages, Check::Ends, !stuck, || {
+                format!(
+                    "shard {number} belongs to {:?}, which is gone",
+                    owner.as_ref().map(short)
+                )
+            });
         }
     }
 
@@ -84,12 +101,20 @@ impl Book {
             let late = now - int(row, schedule::NEXT_AT);
             let behind = int(row, schedule::STATE) == 0 && late > SCHEDULE_LATE_MS;
             let name = text(row, schedule::NAME);
-            self.must(pages, Check::Ends, !behind, || format!("the schedule {name} is {late} ms behind"));
+            self.must(pages, Check::Ends, !behind, || {
+                format!("the schedule {name} is {late} ms behind")
+            });
         }
         for row in tables.committed(Table::Schedule).values() {
             let name = text(row, schedule::NAME);
-            let (Some(first), Some(step)) = (pages.first_ticks.get(&name).copied(), every(&name)) else { continue };
-            let ticks = tables.committed(Table::Tick).values().filter(|tick| text(tick, 1) == name);
+            let (Some(first), Some(step)) = (pages.first_ticks.get(&name).copied(), every(&name))
+            else {
+                continue;
+            };
+            let ticks = tables
+                .committed(Table::Tick)
+                .values()
+                .filter(|tick| text(tick, 1) == name);
             let told: i64 = ticks.map(|tick| 1 + int_opt(tick, 6).unwrap_or(0)).sum();
             let passed = (int(row, schedule::NEXT_AT) - first) / step;
             let text = || format!("{passed} ticks of {name} are over and {told} are told of");
@@ -98,9 +123,16 @@ impl Book {
     }
 
     fn tasks_have_outcomes(&self, pages: &mut Pages) {
-        let open = pages.tasks.iter().find(|(_, story)| !story.live && story.outcomes.is_empty() && story.fence > 0);
+        let open = pages
+            .tasks
+            .iter()
+            .find(|(_, story)| !story.live && story.outcomes.is_empty() && story.fence > 0);
         if let Some(task) = open.map(|(task, _)| *task) {
-            self.broken(pages, Check::NothingLost, format!("{} is gone without an outcome", short(&task)));
+            self.broken(
+                pages,
+                Check::NothingLost,
+                format!("{} is gone without an outcome", short(&task)),
+            );
         }
     }
 }

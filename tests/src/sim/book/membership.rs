@@ -49,7 +49,9 @@ impl Book {
     /// Its heartbeat has trouble of its own.
     pub(crate) fn excuse(&self, process: Process) {
         let until = self.executor.micros() + EXCUSED_LEASES * self.lease;
-        self.health(process, |health| health.excused_until = health.excused_until.max(until));
+        self.health(process, |health| {
+            health.excused_until = health.excused_until.max(until)
+        });
     }
 
     fn health(&self, process: Process, change: impl FnOnce(&mut Health)) {
@@ -57,7 +59,13 @@ impl Book {
     }
 
     /// A row of a node changed.
-    pub(super) fn node_row(&self, pages: &mut Pages, process: Process, old: Option<&Record>, new: Option<&Record>) {
+    pub(super) fn node_row(
+        &self,
+        pages: &mut Pages,
+        process: Process,
+        old: Option<&Record>,
+        new: Option<&Record>,
+    ) {
         let Some(row) = new.or(old) else { return };
         let node = id(row, node::ID);
         let Some(new) = new else {
@@ -73,28 +81,42 @@ impl Book {
             return;
         };
         let (_, before) = lease_and_state(old);
-        self.must(pages, Check::RightDeath, before <= state, || format!("{} came back from state {before}", short(&node)));
+        self.must(pages, Check::RightDeath, before <= state, || {
+            format!("{} came back from state {before}", short(&node))
+        });
         if state >= DEAD {
             pages.present.remove(&node);
         }
         if before <= LEAVING && state == DEAD {
             let (latest, name) = (pages.latest, short(&node));
-            self.must(pages, Check::RightDeath, lease < latest, || format!("{name} was declared dead before its lease was over"));
+            self.must(pages, Check::RightDeath, lease < latest, || {
+                format!("{name} was declared dead before its lease was over")
+            });
             self.died(pages, node, process);
         }
         let itself = pages.nodes.get(&node) == Some(&process);
         let left = before <= LEAVING && state == LEFT;
-        self.must(pages, Check::RightDeath, !left || itself, || format!("{} was made to leave", short(&node)));
+        self.must(pages, Check::RightDeath, !left || itself, || {
+            format!("{} was made to leave", short(&node))
+        });
     }
 
     /// A node was declared dead: right if its process is gone or had trouble of its own.
     fn died(&self, pages: &mut Pages, node: [u8; 16], by: Process) {
-        let Some(process) = pages.nodes.get(&node).copied() else { return };
+        let Some(process) = pages.nodes.get(&node).copied() else {
+            return;
+        };
         let health = pages.processes.get(&process).copied().unwrap_or_default();
         let former = pages.joined.get(&process) != Some(&node);
         let excused = self.executor.micros() < health.excused_until;
-        let right = former || !health.steady || health.leaving || health.dead || health.frozen || excused;
-        let text = || format!("p{process} ({}) is in order and was declared dead by p{by}", short(&node));
+        let right =
+            former || !health.steady || health.leaving || health.dead || health.frozen || excused;
+        let text = || {
+            format!(
+                "p{process} ({}) is in order and was declared dead by p{by}",
+                short(&node)
+            )
+        };
         self.must(pages, Check::RightDeath, right, text);
     }
 }

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use ax_core::{AttemptEnd, OnLost, State};
 
+use super::claims::retries;
 use super::{Book, Id, Pages};
 use crate::sim::check::Check;
-use crate::sim::columns::{Record, execution, history, id, id_opt, int, int_opt, key, node, schedule, task, text, text_opt};
+use crate::sim::columns::{
+    Record, execution, history, id, id_opt, int, int_opt, key, node, schedule, task, text, text_opt,
+};
 use crate::sim::executor::Process;
 use crate::sim::tables::{Table, Write};
 use crate::sim::trace::short;
@@ -20,15 +23,9 @@ const EXPIRED: i64 = State::Expired.code() as i64;
 const LOST: i64 = AttemptEnd::Lost.code() as i64;
 const RETRIED: i64 = AttemptEnd::Retried.code() as i64;
 const TIMED_OUT: i64 = AttemptEnd::TimedOut.code() as i64;
-/// Retries of the simulation's jobs.
-const JOB_RETRIES: i64 = 3;
 /// Workers that may die with a task.
 const LOST_LIMIT: i64 = 3;
 const ON_LOST_FAIL: i64 = OnLost::Fail.code() as i64;
-/// The longest time between two polls, in milliseconds.
-const POLL_MS: i64 = 1_000;
-/// The time that statements and loops may take in all, in milliseconds.
-const MARGIN_MS: i64 = 400;
 
 /// The parts of a commit that belong together.
 #[derive(Default)]
@@ -52,7 +49,9 @@ impl<'a> Bundle<'a> {
                     bundle.ended.insert(id(row, task::ID), row);
                 }
                 (Table::Execution, None, Some(row)) => {
-                    bundle.attempts.insert((id(row, execution::TASK), int(row, execution::FENCE)), row);
+                    bundle
+                        .attempts
+                        .insert((id(row, execution::TASK), int(row, execution::FENCE)), row);
                 }
                 (Table::Dead, None, Some(row)) => {
                     bundle.dead.insert(id(row, 0), row);
@@ -66,7 +65,13 @@ impl<'a> Bundle<'a> {
 
 impl Book {
     /// Looks at all that a transaction wrote.
-    pub(super) fn see_writes(&self, pages: &mut Pages, process: Process, writes: &[Write], now: i64) {
+    pub(super) fn see_writes(
+        &self,
+        pages: &mut Pages,
+        process: Process,
+        writes: &[Write],
+        now: i64,
+    ) {
         let bundle = Bundle::of(writes);
         for write in writes {
             match (write.table, &write.old, &write.new) {
@@ -80,7 +85,9 @@ impl Book {
                 }
                 (Table::Key, _, Some(row)) => self.key_row(pages, row),
                 (Table::Execution, None, Some(row)) => self.attempt_row(pages, &bundle, row),
-                (Table::Node, old, new) => self.node_row(pages, process, old.as_ref(), new.as_ref()),
+                (Table::Node, old, new) => {
+                    self.node_row(pages, process, old.as_ref(), new.as_ref())
+                }
                 (Table::Shard, Some(old), Some(new)) => self.shard_row(pages, old, new),
                 (Table::Schedule, None, Some(new)) => {
                     let (name, first) = (text(new, schedule::NAME), int(new, schedule::NEXT_AT));
@@ -93,16 +100,28 @@ impl Book {
     }
 
     fn born(&self, pages: &mut Pages, row: &Record, now: i64) {
-        let (task, round, fence) = (id(row, task::ID), int(row, task::ROUND), int(row, task::FENCE));
+        let (task, round, fence) = (
+            id(row, task::ID),
+            int(row, task::ROUND),
+            int(row, task::FENCE),
+        );
         let story = pages.tasks.entry(task).or_default();
-        let back = story.outcomes.keys().next_back().is_some_and(|ended| *ended >= round);
+        let back = story
+            .outcomes
+            .keys()
+            .next_back()
+            .is_some_and(|ended| *ended >= round);
         let reset = round > 0 && fence < story.fence;
         story.live = true;
         story.round = round;
         story.waits_since = now;
         story.at_most_once = int(row, task::ON_LOST) == ON_LOST_FAIL;
-        self.must(pages, Check::OneOutcome, !back, || format!("{} came back after its end", short(&task)));
-        self.must(pages, Check::FenceGrows, !reset, || format!("{} came back with fence {fence}", short(&task)));
+        self.must(pages, Check::OneOutcome, !back, || {
+            format!("{} came back after its end", short(&task))
+        });
+        self.must(pages, Check::FenceGrows, !reset, || {
+            format!("{} came back with fence {fence}", short(&task))
+        });
         self.take_key(pages, row);
         self.take_tick(pages, row);
         self.answer_to_submit(pages, row);
@@ -112,66 +131,70 @@ impl Book {
     }
 
     fn take_key(&self, pages: &mut Pages, row: &Record) {
-        let Some(key) = text_opt(row, task::TASK_KEY) else { return };
+        let Some(key) = text_opt(row, task::TASK_KEY) else {
+            return;
+        };
         let task = id(row, task::ID);
         let name = (text(row, task::NAMESPACE), text(row, task::JOB), key);
-        let former = pages.keys.insert(name.clone(), task).filter(|former| *former != task);
-        let text = || format!("{} and {} live with one key {:?}", short(&former.unwrap_or_default()), short(&task), name.2);
+        let former = pages
+            .keys
+            .insert(name.clone(), task)
+            .filter(|former| *former != task);
+        let text = || {
+            format!(
+                "{} and {} live with one key {:?}",
+                short(&former.unwrap_or_default()),
+                short(&task),
+                name.2
+            )
+        };
         self.must(pages, Check::UniqueKey, former.is_none(), text);
-        let promised = pages.periods.get(&name).copied().filter(|(holder, until)| *holder != task && *until > pages.latest);
-        let text = || format!("{} got the key {:?} that is promised to {promised:?}", short(&task), name.2);
+        let promised = pages
+            .periods
+            .get(&name)
+            .copied()
+            .filter(|(holder, until)| *holder != task && *until > pages.latest);
+        let text = || {
+            format!(
+                "{} got the key {:?} that is promised to {promised:?}",
+                short(&task),
+                name.2
+            )
+        };
         self.must(pages, Check::UniqueKey, promised.is_none(), text);
     }
 
     fn key_row(&self, pages: &mut Pages, row: &Record) {
-        let name = (text(row, key::NAMESPACE), text(row, key::JOB), text(row, key::TASK_KEY));
-        pages.periods.insert(name, (id(row, key::TASK), int(row, key::PERIOD_END)));
+        let name = (
+            text(row, key::NAMESPACE),
+            text(row, key::JOB),
+            text(row, key::TASK_KEY),
+        );
+        pages
+            .periods
+            .insert(name, (id(row, key::TASK), int(row, key::PERIOD_END)));
     }
 
     fn take_tick(&self, pages: &mut Pages, row: &Record) {
-        let (Some(name), Some(at)) = (text_opt(row, task::SCHEDULE), int_opt(row, task::SCHEDULED_AT)) else { return };
+        let (Some(name), Some(at)) = (
+            text_opt(row, task::SCHEDULE),
+            int_opt(row, task::SCHEDULED_AT),
+        ) else {
+            return;
+        };
         let task = id(row, task::ID);
-        let former = pages.ticks.insert((text(row, task::NAMESPACE), name.clone(), at), task).filter(|former| *former != task);
-        let text = || format!("the tick {at} of {name} made {} and {}", short(&former.unwrap_or_default()), short(&task));
+        let former = pages
+            .ticks
+            .insert((text(row, task::NAMESPACE), name.clone(), at), task)
+            .filter(|former| *former != task);
+        let text = || {
+            format!(
+                "the tick {at} of {name} made {} and {}",
+                short(&former.unwrap_or_default()),
+                short(&task)
+            )
+        };
         self.must(pages, Check::OneTaskPerTick, former.is_none(), text);
-    }
-
-    /// A row that runs now by a new claim.
-    fn claimed(&self, pages: &mut Pages, row: &Record, now: i64) {
-        let (task, fence) = (id(row, task::ID), int(row, task::FENCE));
-        let (node, token) = (id(row, task::NODE), id(row, task::TOKEN));
-        let at = int(row, task::CLAIMED_AT);
-        let story = pages.tasks.entry(task).or_default();
-        let grows = fence > story.fence;
-        story.fence = story.fence.max(fence);
-        story.claims.insert(fence, (node, token));
-        let name = short(&task);
-        self.must(pages, Check::FenceGrows, grows, || format!("{name} was claimed with fence {fence} once more"));
-        let (spent, allowed) = retries(pages, row);
-        let replaced = pages.tasks.get(&task).is_some_and(|story| story.replaced);
-        self.must(pages, Check::RetriesHold, replaced || spent <= allowed, || {
-            format!("{name} was claimed after {spent} retries of {allowed}")
-        });
-        let due = int(row, task::READY_AT);
-        self.must(pages, Check::NeverEarly, due <= at, || format!("{name} was claimed {} ms early", due - at));
-        let over = int(row, task::DEADLINE) <= at;
-        self.must(pages, Check::DeadlineHolds, !over, || format!("{name} was claimed after its deadline"));
-        let marked = int(row, task::CANCEL_AT) != 0;
-        self.must(pages, Check::CancelHolds, !marked, || format!("{name} was claimed though it was to be canceled"));
-        self.in_time(pages, row, now);
-    }
-
-    /// Once all is well, a row that was there two polls before its instant is claimed in time, another a poll later.
-    fn in_time(&self, pages: &mut Pages, row: &Record, now: i64) {
-        let (task, due) = (id(row, task::ID), int(row, task::READY_AT));
-        let Some(story) = pages.tasks.get(&task).filter(|story| story.probe) else { return };
-        let from = due.max(story.waits_since);
-        let known_early = due - story.waits_since > 2 * POLL_MS + MARGIN_MS;
-        let limit = if known_early { MARGIN_MS } else { POLL_MS + MARGIN_MS };
-        let late = now - from;
-        self.must(pages, Check::Punctual, pages.well_since.is_none() || late <= limit, || {
-            format!("{} was claimed {late} ms late, {limit} ms at most", short(&task))
-        });
     }
 
     fn changed(&self, pages: &mut Pages, bundle: &Bundle<'_>, old: &Record, new: &Record) {
@@ -179,22 +202,30 @@ impl Book {
         let name = short(&task);
         let (before, after) = (int(old, task::STATE), int(new, task::STATE));
         let (from, to) = (int(old, task::FENCE), int(new, task::FENCE));
-        self.must(pages, Check::FenceGrows, to >= from, || format!("the fence of {name} fell from {from} to {to}"));
+        self.must(pages, Check::FenceGrows, to >= from, || {
+            format!("the fence of {name} fell from {from} to {to}")
+        });
         let same_claim = old[task::TOKEN] == new[task::TOKEN];
         match (before, after) {
             (PENDING, RUNNING) => {
-                self.must(pages, Check::FenceGrows, to == from + 1, || format!("a claim of {name} took {from} to {to}"));
+                self.must(pages, Check::FenceGrows, to == from + 1, || {
+                    format!("a claim of {name} took {from} to {to}")
+                });
                 let now = pages.latest;
                 self.claimed(pages, new, now);
                 self.lives(pages, new);
             }
             (RUNNING, RUNNING) => {
-                self.must(pages, Check::LastClaim, same_claim, || format!("{name} was claimed while it ran"));
+                self.must(pages, Check::LastClaim, same_claim, || {
+                    format!("{name} was claimed while it ran")
+                });
             }
             (RUNNING, PENDING) => self.freed(pages, bundle, old, new),
             (PENDING, PENDING) => {
                 let lost = int(new, task::LOST) > int(old, task::LOST);
-                self.must(pages, Check::LastClaim, !lost, || format!("{name} was lost while nobody ran it"));
+                self.must(pages, Check::LastClaim, !lost, || {
+                    format!("{name} was lost while nobody ran it")
+                });
                 if old[task::PAYLOAD] != new[task::PAYLOAD] {
                     // Another submit replaced it: what was lost before is no longer its past.
                     let story = pages.tasks.entry(task).or_default();
@@ -207,7 +238,11 @@ impl Book {
                     pages.tasks.entry(task).or_default().waits_since = now;
                 }
             }
-            _ => self.broken(pages, Check::Together, format!("{name} went from state {before} to {after}")),
+            _ => self.broken(
+                pages,
+                Check::Together,
+                format!("{name} went from state {before} to {after}"),
+            ),
         }
         if before == RUNNING && int(new, task::CANCEL_AT) != 0 {
             let round = int(new, task::ROUND);
@@ -220,13 +255,19 @@ impl Book {
         let (task, fence) = (id(old, task::ID), int(old, task::FENCE));
         let name = short(&task);
         let marked = int(old, task::CANCEL_AT) != 0 || int(new, task::CANCEL_AT) != 0;
-        self.must(pages, Check::CancelHolds, !marked, || format!("{name} waits again though it was to be canceled"));
+        self.must(pages, Check::CancelHolds, !marked, || {
+            format!("{name} waits again though it was to be canceled")
+        });
         let now = pages.latest;
         pages.tasks.entry(task).or_default().waits_since = now;
         let lost = int(new, task::LOST);
-        self.must(pages, Check::RetriesHold, lost < LOST_LIMIT, || format!("{name} waits again after {lost} lost workers"));
+        self.must(pages, Check::RetriesHold, lost < LOST_LIMIT, || {
+            format!("{name} waits again after {lost} lost workers")
+        });
         let recorded = bundle.attempts.contains_key(&(task, fence));
-        self.must(pages, Check::Together, recorded, || format!("{name}:{fence} ended without a record"));
+        self.must(pages, Check::Together, recorded, || {
+            format!("{name}:{fence} ended without a record")
+        });
     }
 
     /// A row that is no longer live.
@@ -245,46 +286,82 @@ impl Book {
         };
         let state = int(end, task::STATE);
         if int(old, task::CANCEL_AT) != 0 {
-            self.must(pages, Check::CancelHolds, state == CANCELED, || format!("{name} was to be canceled and ended in state {state}"));
+            self.must(pages, Check::CancelHolds, state == CANCELED, || {
+                format!("{name} was to be canceled and ended in state {state}")
+            });
         }
         if int(old, task::STATE) == RUNNING {
             let last = end[task::TOKEN] == old[task::TOKEN] && end[task::FENCE] == old[task::FENCE];
             self.must(pages, Check::LastClaim, last, || {
-                format!("{name} ended by fence {:?} while {:?} held it", end[task::FENCE], old[task::FENCE])
+                format!(
+                    "{name} ended by fence {:?} while {:?} held it",
+                    end[task::FENCE],
+                    old[task::FENCE]
+                )
             });
         } else {
             let waits = [CANCELED, EXPIRED].contains(&state);
-            self.must(pages, Check::LastClaim, waits, || format!("{name} ended in state {state} while it waited"));
+            self.must(pages, Check::LastClaim, waits, || {
+                format!("{name} ended in state {state} while it waited")
+            });
         }
         let latest = pages.latest;
         let expired = state != EXPIRED || int(old, task::DEADLINE) <= latest;
-        self.must(pages, Check::DeadlineHolds, expired, || format!("{name} expired before its deadline"));
+        self.must(pages, Check::DeadlineHolds, expired, || {
+            format!("{name} expired before its deadline")
+        });
     }
 
     /// A finished round.
     fn ended_row(&self, pages: &mut Pages, bundle: &Bundle<'_>, row: &Record) {
-        let (task, round, fence) = (id(row, task::ID), int(row, task::ROUND), int(row, task::FENCE));
+        let (task, round, fence) = (
+            id(row, task::ID),
+            int(row, task::ROUND),
+            int(row, task::FENCE),
+        );
         let name = short(&task);
         let state = int(row, task::STATE);
-        let alone = bundle.tasks.get(&task).is_none_or(|write| write.new.is_some());
-        self.must(pages, Check::LastClaim, !alone, || format!("{name} has an outcome and its row is still there"));
+        let alone = bundle
+            .tasks
+            .get(&task)
+            .is_none_or(|write| write.new.is_some());
+        self.must(pages, Check::LastClaim, !alone, || {
+            format!("{name} has an outcome and its row is still there")
+        });
         let story = pages.tasks.entry(task).or_default();
         let first = story.outcomes.insert(round, state).is_none();
         story.explained.insert(fence);
         let canceled = state == CANCELED || !story.to_cancel.contains(&round);
         let how = story.ends.get(&fence).copied().unwrap_or("never ran");
         let returned = state != SUCCEEDED || how == "ok";
-        self.must(pages, Check::OneOutcome, first, || format!("round {round} of {name} ended twice"));
-        self.must(pages, Check::CancelHolds, canceled, || format!("{name} was to be canceled and ended in state {state}"));
-        self.must(pages, Check::LastClaim, returned, || format!("{name}:{fence} succeeded though its handler did not"));
+        self.must(pages, Check::OneOutcome, first, || {
+            format!("round {round} of {name} ended twice")
+        });
+        self.must(pages, Check::CancelHolds, canceled, || {
+            format!("{name} was to be canceled and ended in state {state}")
+        });
+        self.must(pages, Check::LastClaim, returned, || {
+            format!("{name}:{fence} succeeded though its handler did not")
+        });
         let (spent, allowed) = retries(pages, row);
         let replaced = pages.tasks.get(&task).is_some_and(|story| story.replaced);
-        let tried = !replaced && ["failed", "panicked", "dropped"].contains(&how) && row[history::REASON].is_null();
-        self.must(pages, Check::RetriesHold, state != FAILED || !tried || spent >= allowed, || {
-            format!("{name}:{fence} {how} and failed for good after {spent} retries of {allowed}")
-        });
+        let tried = !replaced
+            && ["failed", "panicked", "dropped"].contains(&how)
+            && row[history::REASON].is_null();
+        self.must(
+            pages,
+            Check::RetriesHold,
+            state != FAILED || !tried || spent >= allowed,
+            || {
+                format!(
+                    "{name}:{fence} {how} and failed for good after {spent} retries of {allowed}"
+                )
+            },
+        );
         let dead = bundle.dead.contains_key(&task);
-        self.must(pages, Check::Together, dead == (state == FAILED), || format!("{name} in state {state}: dead letter {dead}"));
+        self.must(pages, Check::Together, dead == (state == FAILED), || {
+            format!("{name} in state {state}: dead letter {dead}")
+        });
     }
 
     /// The end of an attempt that did not end its task.
@@ -297,31 +374,38 @@ impl Book {
             LOST => {
                 story.lost.insert(fence);
             }
-            RETRIED | TIMED_OUT => *story.retried.entry(int(row, execution::ROUND)).or_default() += 1,
+            RETRIED | TIMED_OUT => {
+                *story.retried.entry(int(row, execution::ROUND)).or_default() += 1
+            }
             _ => {}
         }
-        let freed = bundle.tasks.get(&task).and_then(|write| write.old.as_ref()).is_some_and(|old| {
-            int(old, task::FENCE) == fence && id_opt(old, task::TOKEN) == id_opt(row, execution::TOKEN)
-        });
-        self.must(pages, Check::LastClaim, freed, || format!("{name}:{fence} ended as an attempt while it was not the last claim"));
-    }
-
-    /// A claim by a node whose lease was over by the database's clock.
-    fn lives(&self, pages: &mut Pages, row: &Record) {
-        let (node, at) = (id(row, task::NODE), int(row, task::CLAIMED_AT));
-        let lease = pages.leases.get(&node).copied().unwrap_or(i64::MIN);
-        let name = short(&id(row, task::ID));
-        self.must(pages, Check::LivingClaim, at < lease, || {
-            format!("{name} was claimed by {} {} ms after its lease", short(&node), at - lease)
+        let freed = bundle
+            .tasks
+            .get(&task)
+            .and_then(|write| write.old.as_ref())
+            .is_some_and(|old| {
+                int(old, task::FENCE) == fence
+                    && id_opt(old, task::TOKEN) == id_opt(row, execution::TOKEN)
+            });
+        self.must(pages, Check::LastClaim, freed, || {
+            format!("{name}:{fence} ended as an attempt while it was not the last claim")
         });
     }
 
     fn shard_row(&self, pages: &mut Pages, old: &Record, new: &Record) {
         use crate::sim::columns::shard;
         let (before, after) = (id_opt(old, shard::OWNER), id_opt(new, shard::OWNER));
-        let (Some(before), Some(after)) = (before, after) else { return };
+        let (Some(before), Some(after)) = (before, after) else {
+            return;
+        };
         let stolen = before != after && pages.present.contains(&before);
-        self.must(pages, Check::RightDeath, !stolen, || format!("a shard of {} was taken by {}", short(&before), short(&after)));
+        self.must(pages, Check::RightDeath, !stolen, || {
+            format!(
+                "a shard of {} was taken by {}",
+                short(&before),
+                short(&after)
+            )
+        });
     }
 
     fn schedule_row(&self, pages: &mut Pages, old: &Record, new: &Record) {
@@ -329,19 +413,13 @@ impl Book {
         let (was, is) = (int(old, schedule::NEXT_AT), int(new, schedule::NEXT_AT));
         let back = same && is < was;
         let name = text(old, schedule::NAME);
-        self.must(pages, Check::OneTaskPerTick, !back, || format!("{name} went back from {was} to {is}"));
+        self.must(pages, Check::OneTaskPerTick, !back, || {
+            format!("{name} went back from {was} to {is}")
+        });
     }
-}
-
-/// The retries that a task has spent in its round, and those that it has.
-fn retries(pages: &Pages, row: &Record) -> (i64, i64) {
-    let story = pages.tasks.get(&id(row, task::ID));
-    let spent = story.and_then(|story| story.retried.get(&int(row, task::ROUND)).copied()).unwrap_or(0);
-    (spent, int_opt(row, task::MAX_RETRIES).unwrap_or(JOB_RETRIES))
 }
 
 /// The columns that decide whether a node counts.
 pub(super) fn lease_and_state(row: &Record) -> (i64, i64) {
     (int(row, node::LEASE_UNTIL), int(row, node::STATE))
 }
-

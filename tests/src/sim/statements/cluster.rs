@@ -22,16 +22,26 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
         Sql::ReadNode => {
             let columns = [node::INBOX, node::STATE, node::BEAT, node::LEASE_UNTIL];
             let found = desk.get(Table::Node, &Pk::Id(id(values, 0)));
-            let row = |row: Record| columns.iter().map(|at| row[*at].clone()).chain([now.clone()]).collect();
+            let row = |row: Record| {
+                columns
+                    .iter()
+                    .map(|at| row[*at].clone())
+                    .chain([now.clone()])
+                    .collect()
+            };
             found.map(row).into_iter().collect()
         }
         Sql::Peers => {
             let rows = desk.select(Table::Node, |_| true);
-            rows.iter().map(|row| [&row[..=node::SLOTS], &[now.clone()]].concat()).collect()
+            rows.iter()
+                .map(|row| [&row[..=node::SLOTS], std::slice::from_ref(&now)].concat())
+                .collect()
         }
         Sql::OwnedShards => {
             let mine = desk.server.tables().shards_of(desk.tx, id(values, 0));
-            mine.into_iter().map(|shard| vec![Value::from(shard)]).collect()
+            mine.into_iter()
+                .map(|shard| vec![Value::from(shard)])
+                .collect()
         }
         _ => return None,
     })
@@ -58,7 +68,8 @@ pub(super) async fn join(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     row[13..16].clone_from_slice(&values[10..13]);
     row[node::SLOTS] = values[13].clone();
     row[node::SEEN_AT] = now;
-    desk.insert(Table::Inbox, vec![vec![inbox]], IfThere::Fail).await?;
+    desk.insert(Table::Inbox, vec![vec![inbox]], IfThere::Fail)
+        .await?;
     desk.insert(Table::Node, vec![row], IfThere::Fail).await
 }
 
@@ -75,7 +86,8 @@ pub(super) async fn beat(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
             row[node::STATE] = Value::from(ALIVE);
         }
     };
-    desk.update(Table::Node, ids(&values[4..5]), fits, change).await
+    desk.update(Table::Node, ids(&values[4..5]), fits, change)
+        .await
 }
 
 pub(super) async fn mark_dead(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -84,24 +96,36 @@ pub(super) async fn mark_dead(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64
         let over = int(row, node::LEASE_UNTIL) < desk.now && row[node::BEAT] == values[1];
         is_present(row) && (over || careless)
     };
-    desk.update(Table::Node, ids(&values[..1]), fits, |row| row[node::STATE] = Value::from(DEAD)).await
+    desk.update(Table::Node, ids(&values[..1]), fits, |row| {
+        row[node::STATE] = Value::from(DEAD)
+    })
+    .await
 }
 
 /// Declares a node dead on the word of a lock file.
 pub(super) async fn bury(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let fits = |row: &Record| is_present(row) && row[node::BEAT] == values[1];
-    desk.update(Table::Node, ids(&values[..1]), fits, |row| row[node::STATE] = Value::from(DEAD)).await
+    desk.update(Table::Node, ids(&values[..1]), fits, |row| {
+        row[node::STATE] = Value::from(DEAD)
+    })
+    .await
 }
 
 pub(super) async fn set_state(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let fits = |row: &Record| is_present(row) && int(row, node::STATE) < int(values, 0);
-    desk.update(Table::Node, ids(&values[1..2]), fits, |row| row[node::STATE] = values[0].clone()).await
+    desk.update(Table::Node, ids(&values[1..2]), fits, |row| {
+        row[node::STATE] = values[0].clone()
+    })
+    .await
 }
 
 pub(super) async fn prune(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let fits = |row: &Record| !is_present(row) && int(row, node::SEEN_AT) < int(values, 0);
     let gone = desk.select(Table::Node, fits);
-    let inboxes = gone.iter().map(|row| Pk::Int(int(row, node::INBOX))).collect();
+    let inboxes = gone
+        .iter()
+        .map(|row| Pk::Int(int(row, node::INBOX)))
+        .collect();
     let nodes = gone.iter().map(|row| Pk::Id(id(row, node::ID))).collect();
     let pruned = desk.delete(Table::Node, nodes, fits).await?;
     desk.delete(Table::Inbox, inboxes, |_| true).await?;
@@ -109,7 +133,9 @@ pub(super) async fn prune(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
 }
 
 fn shards(values: &[Value]) -> Vec<Pk> {
-    (0..values.len()).map(|at| Pk::Int(int(values, at))).collect()
+    (0..values.len())
+        .map(|at| Pk::Int(int(values, at)))
+        .collect()
 }
 
 pub(super) async fn take_shards(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -117,13 +143,15 @@ pub(super) async fn take_shards(desk: &Desk<'_>, values: &[Value]) -> DbResult<u
         return Ok(0);
     }
     let present = desk.present();
-    let fits = |row: &Record| id_opt(row, shard::OWNER).is_none_or(|owner| !present.contains(&owner));
+    let fits =
+        |row: &Record| id_opt(row, shard::OWNER).is_none_or(|owner| !present.contains(&owner));
     let change = |row: &mut Record| {
         row[shard::OWNER] = values[0].clone();
         row[shard::TOKEN] = values[1].clone();
         row[shard::TAKEN_AT] = Value::from(desk.now);
     };
-    desk.update(Table::Shard, shards(&values[2..]), fits, change).await
+    desk.update(Table::Shard, shards(&values[2..]), fits, change)
+        .await
 }
 
 pub(super) async fn release_shards(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {

@@ -14,7 +14,9 @@ const MAX: i64 = i64::MAX;
 pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Record>> {
     match sql {
         Sql::ReadKeys => {
-            let found = values.chunks(3).filter_map(|values| desk.get(Table::Key, &pk(values)));
+            let found = values
+                .chunks(3)
+                .filter_map(|values| desk.get(Table::Key, &pk(values)));
             Some(found.map(|row| with_over(row, desk.now)).collect())
         }
         Sql::OverKeys => {
@@ -28,7 +30,11 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
 }
 
 fn pk(values: &[Value]) -> Pk {
-    Pk::Texts(text(values, key::NAMESPACE), text(values, key::JOB), text(values, key::TASK_KEY))
+    Pk::Texts(
+        text(values, key::NAMESPACE),
+        text(values, key::JOB),
+        text(values, key::TASK_KEY),
+    )
 }
 
 fn with_over(mut row: Record, now: i64) -> Record {
@@ -39,11 +45,16 @@ fn with_over(mut row: Record, now: i64) -> Record {
 
 /// The keys of several holders, and whether a row is held by one of them.
 fn held(values: &[Value]) -> (Vec<Pk>, impl Fn(&Record) -> bool) {
-    let holders: Vec<(Pk, [u8; 16])> = values.chunks(4).map(|values| (pk(values), id(values, key::TASK))).collect();
+    let holders: Vec<(Pk, [u8; 16])> = values
+        .chunks(4)
+        .map(|values| (pk(values), id(values, key::TASK)))
+        .collect();
     let wanted = holders.iter().map(|(pk, _)| pk.clone()).collect();
     let fits = move |row: &Record| {
         let (at, task) = (pk(row), id(row, key::TASK));
-        holders.iter().any(|(pk, holder)| *pk == at && *holder == task)
+        holders
+            .iter()
+            .any(|(pk, holder)| *pk == at && *holder == task)
     };
     (wanted, fits)
 }
@@ -60,23 +71,33 @@ pub(super) async fn insert(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
         .collect();
     let asked = rows.len() as u64;
     let inserted = desk.insert(Table::Key, rows, IfThere::Skip).await?;
-    Ok(if desk.bent(Mutation::KeyConflictIgnored) { asked } else { inserted })
+    Ok(if desk.bent(Mutation::KeyConflictIgnored) {
+        asked
+    } else {
+        inserted
+    })
 }
 
 pub(super) async fn take(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let (task, old) = (id(values, 0), id(values, 5));
-    let fits = |row: &Record| id(row, key::TASK) == old && (int(row, key::UNTIL) <= desk.now || old == task);
+    let fits = |row: &Record| {
+        id(row, key::TASK) == old && (int(row, key::UNTIL) <= desk.now || old == task)
+    };
     let change = |row: &mut Record| {
         row[key::TASK] = values[0].clone();
         row[key::UNTIL] = Value::from(MAX);
         row[key::PERIOD_END] = values[1].clone();
     };
-    desk.update(Table::Key, vec![pk(&values[2..5])], fits, change).await
+    desk.update(Table::Key, vec![pk(&values[2..5])], fits, change)
+        .await
 }
 
 pub(super) async fn release(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let (wanted, held) = held(values);
-    let fits = |row: &Record| held(row) && (int(row, key::PERIOD_END) <= desk.now || desk.bent(Mutation::KeyReleasedEarly));
+    let fits = |row: &Record| {
+        held(row)
+            && (int(row, key::PERIOD_END) <= desk.now || desk.bent(Mutation::KeyReleasedEarly))
+    };
     desk.delete(Table::Key, wanted, fits).await
 }
 
@@ -89,5 +110,6 @@ pub(super) async fn keep(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
 
 pub(super) async fn drop_over(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let wanted = values.chunks(3).map(pk).collect();
-    desk.delete(Table::Key, wanted, |row| int(row, key::UNTIL) <= desk.now).await
+    desk.delete(Table::Key, wanted, |row| int(row, key::UNTIL) <= desk.now)
+        .await
 }

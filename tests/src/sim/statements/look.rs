@@ -9,11 +9,20 @@ use crate::sim::server::Desk;
 use crate::sim::tables::{Pk, Table};
 
 /// What discovery reads of a row.
-const DUE: [usize; 6] = [task::ID, task::PRIORITY, task::READY_AT, task::SHARD, task::NAMESPACE, task::JOB];
+const DUE: [usize; 6] = [
+    task::ID,
+    task::PRIORITY,
+    task::READY_AT,
+    task::SHARD,
+    task::NAMESPACE,
+    task::JOB,
+];
 
 pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Record>> {
     Some(match sql {
-        Sql::Due => due(desk, &values[..1], &values[3..], |shard| owned(values, shard)),
+        Sql::Due => due(desk, &values[..1], &values[3..], |shard| {
+            owned(values, shard)
+        }),
         Sql::DueAll => due(desk, &values[..1], &values[1..], |_| true),
         Sql::Inspect => {
             let columns = [&DUE[..], &[task::STATE, task::DEADLINE, task::CANCEL_AT]].concat();
@@ -25,9 +34,10 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
             by_ids(desk, &values[1..], mine, &ALL)
         }
         Sql::ReadTask => by_ids(desk, values, |_| true, &ALL),
-        Sql::ReadPayloads => {
-            distinct(values).iter().filter_map(|pk| desk.get(Table::Payload, pk)).collect()
-        }
+        Sql::ReadPayloads => distinct(values)
+            .iter()
+            .filter_map(|pk| desk.get(Table::Payload, pk))
+            .collect(),
         Sql::Watch => {
             let columns = [task::ID, task::TOKEN, task::CANCEL_AT, task::CANCEL_REASON];
             by_ids(desk, values, |row| int(row, task::STATE) == 2, &columns)
@@ -35,7 +45,9 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
         Sql::Orphans => orphans(desk, values),
         Sql::RunningOf => {
             let mine = |row: &Record| {
-                int(row, task::STATE) == 2 && int(row, task::READY_AT) <= desk.now && row[task::NODE] == values[0]
+                int(row, task::STATE) == 2
+                    && int(row, task::READY_AT) <= desk.now
+                    && row[task::NODE] == values[0]
             };
             limited(desk.select(Table::Task, mine), int(values, 1))
         }
@@ -66,15 +78,27 @@ fn distinct(values: &[Value]) -> Vec<Pk> {
     wanted
 }
 
-fn by_ids(desk: &Desk<'_>, values: &[Value], fits: impl Fn(&Record) -> bool, wanted: &[usize]) -> Vec<Record> {
+fn by_ids(
+    desk: &Desk<'_>,
+    values: &[Value],
+    fits: impl Fn(&Record) -> bool,
+    wanted: &[usize],
+) -> Vec<Record> {
     let tables = desk.server.tables();
     let wanted_rows = distinct(values).into_iter();
-    let look = |pk: Pk| tables.get(desk.tx, Table::Task, &pk).filter(|row| fits(row)).map(|row| columns(row, wanted));
+    let look = |pk: Pk| {
+        tables
+            .get(desk.tx, Table::Task, &pk)
+            .filter(|row| fits(row))
+            .map(|row| columns(row, wanted))
+    };
     wanted_rows.filter_map(look).collect()
 }
 
 fn owned(values: &[Value], shard: i64) -> bool {
-    let Value::Bytes(set) = &values[1] else { panic!("the owned shards are {:?}", values[1]) };
+    let Value::Bytes(set) = &values[1] else {
+        panic!("the owned shards are {:?}", values[1])
+    };
     match usize::try_from(shard).ok().and_then(|shard| set.get(shard)) {
         Some(byte) => *byte == 1,
         None => shard == int(values, 2),
@@ -116,16 +140,23 @@ fn limited(mut rows: Vec<Record>, limit: i64) -> Vec<Record> {
 
 fn overdue(desk: &Desk<'_>, values: &[Value]) -> Vec<Record> {
     let over = |row: &Record| {
-        int(row, task::STATE) == 1 && int(row, task::READY_AT) <= desk.now && int(row, task::DEADLINE) <= desk.now
+        int(row, task::STATE) == 1
+            && int(row, task::READY_AT) <= desk.now
+            && int(row, task::DEADLINE) <= desk.now
     };
     let rows = desk.select(Table::Task, over);
-    limited(rows.iter().map(|row| columns(row, &[task::ID])).collect(), int(values, 0))
+    limited(
+        rows.iter().map(|row| columns(row, &[task::ID])).collect(),
+        int(values, 0),
+    )
 }
 
 fn orphans(desk: &Desk<'_>, values: &[Value]) -> Vec<Record> {
     let present = desk.present();
     let gone = |row: &Record| !present.contains(&id(row, task::NODE));
-    let orphan = |row: &Record| int(row, task::STATE) == 2 && int(row, task::READY_AT) <= desk.now && gone(row);
+    let orphan = |row: &Record| {
+        int(row, task::STATE) == 2 && int(row, task::READY_AT) <= desk.now && gone(row)
+    };
     let mut rows = desk.select(Table::Task, orphan);
     if desk.bent(Mutation::DeadNodeClaims) {
         rows.retain(|row| claimed_before_death(desk, row));
@@ -154,5 +185,10 @@ fn stranded(desk: &Desk<'_>, values: &[Value]) -> Vec<Record> {
             && !inboxes.contains(&shard)
     };
     let rows = desk.select(Table::Task, stranded);
-    limited(rows.iter().map(|row| columns(row, &[task::ID, task::SHARD])).collect(), int(values, 0))
+    limited(
+        rows.iter()
+            .map(|row| columns(row, &[task::ID, task::SHARD]))
+            .collect(),
+        int(values, 0),
+    )
 }

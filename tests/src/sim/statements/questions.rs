@@ -18,12 +18,31 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
     Some(match sql {
         Sql::ReadHistory => last(desk.of_task(Table::History, id(values, 0))),
         Sql::ReadEnds if desk.bent(Mutation::SubmitAgainBlind) => Vec::new(),
-        Sql::ReadEnds => ended(desk, values, &[task::ID, task::TOKEN, task::STATE, history::REASON]),
-        Sql::Outcomes => ended(desk, values, &[task::ID, task::ROUND, task::STATE, history::RESULT, task::ERROR]),
+        Sql::ReadEnds => ended(
+            desk,
+            values,
+            &[task::ID, task::TOKEN, task::STATE, history::REASON],
+        ),
+        Sql::Outcomes => ended(
+            desk,
+            values,
+            &[
+                task::ID,
+                task::ROUND,
+                task::STATE,
+                history::RESULT,
+                task::ERROR,
+            ],
+        ),
         Sql::ReadAttempt => {
             let found = desk.get(Table::Execution, &Pk::IdInt(id(values, 0), int(values, 1)));
-            let found = found.filter(|row| row[execution::TOKEN] == values[2] && int(row, execution::REASON) != LOST);
-            found.map(|row| vec![row[execution::TASK].clone()]).into_iter().collect()
+            let found = found.filter(|row| {
+                row[execution::TOKEN] == values[2] && int(row, execution::REASON) != LOST
+            });
+            found
+                .map(|row| vec![row[execution::TASK].clone()])
+                .into_iter()
+                .collect()
         }
         Sql::Executions => desk.of_task(Table::Execution, id(values, 0)),
         Sql::ListTasks => list(desk, Table::Task, values),
@@ -56,15 +75,22 @@ fn ended(desk: &Desk<'_>, values: &[Value], columns: &[usize]) -> Vec<Record> {
     let mut ids: Vec<[u8; 16]> = (0..values.len()).map(|at| id(values, at)).collect();
     ids.sort_unstable();
     ids.dedup();
-    let rows: Vec<Record> = ids.into_iter().flat_map(|id| desk.of_task(Table::History, id)).collect();
-    rows.iter().map(|row| columns.iter().map(|column| row[*column].clone()).collect()).collect()
+    let rows: Vec<Record> = ids
+        .into_iter()
+        .flat_map(|id| desk.of_task(Table::History, id))
+        .collect();
+    rows.iter()
+        .map(|row| columns.iter().map(|column| row[*column].clone()).collect())
+        .collect()
 }
 
 fn list(desk: &Desk<'_>, table: Table, values: &[Value]) -> Vec<Record> {
     let wanted = |value: &Value, column: &Value| value.is_null() || value == column;
     let tag = text_opt(values, 4);
     let tagged = |row: &Record| match &tag {
-        Some(tag) => desk.get(Table::Tag, &Pk::TextId(tag.clone(), id(row, task::ID))).is_some(),
+        Some(tag) => desk
+            .get(Table::Tag, &Pk::TextId(tag.clone(), id(row, task::ID)))
+            .is_some(),
         None => true,
     };
     let fits = |row: &Record| {
@@ -74,7 +100,11 @@ fn list(desk: &Desk<'_>, table: Table, values: &[Value]) -> Vec<Record> {
             && wanted(&values[3], &row[task::TASK_KEY])
             && values[5..14].contains(&row[task::STATE])
     };
-    let rows = desk.select(table, fits).into_iter().filter(tagged).collect();
+    let rows = desk
+        .select(table, fits)
+        .into_iter()
+        .filter(tagged)
+        .collect();
     newest_first(rows, int(values, 14))
 }
 
@@ -89,7 +119,9 @@ fn count(desk: &Desk<'_>, table: Table, values: &[Value]) -> Vec<Record> {
     for row in desk.select(table, |row| row[task::NAMESPACE] == values[0]) {
         let state = int(&row, task::STATE);
         let ready = i64::from(state == 1 && int(&row, task::READY_AT) <= desk.now);
-        *counts.entry((Value::Text(Some(text(&row, task::JOB))), state, ready)).or_default() += 1;
+        *counts
+            .entry((Value::Text(Some(text(&row, task::JOB))), state, ready))
+            .or_default() += 1;
     }
     let live = table == Table::Task;
     let row = |((job, state, ready), n): ((Value, i64, i64), i64)| {
@@ -103,7 +135,8 @@ fn count(desk: &Desk<'_>, table: Table, values: &[Value]) -> Vec<Record> {
 
 pub(super) async fn insert_migration_lock(desk: &Desk<'_>) -> DbResult<u64> {
     let row = vec![Value::from(1), Value::Text(None), Value::from(0)];
-    desk.insert(Table::MigrationLock, vec![row], IfThere::Skip).await
+    desk.insert(Table::MigrationLock, vec![row], IfThere::Skip)
+        .await
 }
 
 pub(super) async fn take_migration_lock(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -112,7 +145,8 @@ pub(super) async fn take_migration_lock(desk: &Desk<'_>, values: &[Value]) -> Db
         row[1] = values[0].clone();
         row[2] = Value::from(desk.now + 60_000);
     };
-    desk.update(Table::MigrationLock, vec![Pk::Int(1)], fits, change).await
+    desk.update(Table::MigrationLock, vec![Pk::Int(1)], fits, change)
+        .await
 }
 
 pub(super) async fn free_migration_lock(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -120,10 +154,17 @@ pub(super) async fn free_migration_lock(desk: &Desk<'_>, values: &[Value]) -> Db
         row[1] = Value::Text(None);
         row[2] = Value::from(0);
     };
-    desk.update(Table::MigrationLock, vec![Pk::Int(1)], |row| row[1] == values[0], change).await
+    desk.update(
+        Table::MigrationLock,
+        vec![Pk::Int(1)],
+        |row| row[1] == values[0],
+        change,
+    )
+    .await
 }
 
 pub(super) async fn insert_migration(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let row = [values, &[Value::from(desk.now)]].concat();
-    desk.insert(Table::Migration, vec![row], IfThere::Fail).await
+    desk.insert(Table::Migration, vec![row], IfThere::Fail)
+        .await
 }

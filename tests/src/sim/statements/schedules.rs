@@ -16,7 +16,9 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
         Sql::ReadSchedule => desk.get(Table::Schedule, &pk(values)).into_iter().collect(),
         Sql::Schedules => desk.select(Table::Schedule, |row| row[schedule::NAMESPACE] == values[0]),
         Sql::SchedulesDue => {
-            let due = |row: &Record| int(row, schedule::STATE) == 0 && int(row, schedule::NEXT_AT) <= int(values, 0);
+            let due = |row: &Record| {
+                int(row, schedule::STATE) == 0 && int(row, schedule::NEXT_AT) <= int(values, 0)
+            };
             let mut rows = desk.select(Table::Schedule, due);
             rows.sort_by_key(|row| int(row, schedule::NEXT_AT));
             rows.truncate(MOST);
@@ -27,13 +29,23 @@ pub(super) fn read(desk: &Desk<'_>, sql: Sql, values: &[Value]) -> Option<Vec<Re
 }
 
 fn pk(values: &[Value]) -> Pk {
-    Pk::TextsInt(text(values, schedule::NAMESPACE), text(values, schedule::NAME), 0)
+    Pk::TextsInt(
+        text(values, schedule::NAMESPACE),
+        text(values, schedule::NAME),
+        0,
+    )
 }
 
 pub(super) async fn insert(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let mut row = values[..=schedule::NEXT_AT].to_vec();
     let source = values[schedule::NEXT_AT + 1].clone();
-    row.extend([Value::Int(None), Value::Id(None), Value::from(1), source, Value::from(desk.now)]);
+    row.extend([
+        Value::Int(None),
+        Value::Id(None),
+        Value::from(1),
+        source,
+        Value::from(desk.now),
+    ]);
     desk.insert(Table::Schedule, vec![row], IfThere::Skip).await
 }
 
@@ -45,14 +57,16 @@ pub(super) async fn update(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
         row[schedule::VERSION] = Value::from(int(row, schedule::VERSION) + 1);
         row[schedule::UPDATED_AT] = Value::from(desk.now);
     };
-    desk.update(Table::Schedule, vec![pk(&values[10..12])], fits, change).await
+    desk.update(Table::Schedule, vec![pk(&values[10..12])], fits, change)
+        .await
 }
 
 pub(super) async fn advance(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let careless = desk.bent(Mutation::FireWithoutVersion);
     let fits = |row: &Record| {
         let same = row[schedule::VERSION] == values[6] && row[schedule::NEXT_AT] == values[7];
-        int(row, schedule::STATE) == 0 && (careless || (same && int(row, schedule::NEXT_AT) <= desk.now))
+        int(row, schedule::STATE) == 0
+            && (careless || (same && int(row, schedule::NEXT_AT) <= desk.now))
     };
     let change = |row: &mut Record| {
         row[schedule::STATE] = values[0].clone();
@@ -62,7 +76,8 @@ pub(super) async fn advance(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> 
             row[schedule::LAST_TASK] = values[3].clone();
         }
     };
-    desk.update(Table::Schedule, vec![pk(&values[4..6])], fits, change).await
+    desk.update(Table::Schedule, vec![pk(&values[4..6])], fits, change)
+        .await
 }
 
 pub(super) async fn insert_tick(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {

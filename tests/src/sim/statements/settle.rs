@@ -53,7 +53,8 @@ pub(super) async fn claim(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
         raise(row, task::FENCE);
         raise(row, task::ATTEMPT);
     };
-    desk.update(Table::Task, ids(&values[2..]), fits, change).await
+    desk.update(Table::Task, ids(&values[2..]), fits, change)
+        .await
 }
 
 pub(super) async fn delete_settled(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -67,7 +68,11 @@ pub(super) async fn delete_settled(desk: &Desk<'_>, values: &[Value]) -> DbResul
     wanted.dedup();
     let asked = wanted.len() as u64;
     let touched = desk.delete(Table::Task, wanted, fits).await?;
-    Ok(if desk.bent(Mutation::SettleWithoutCount) { asked } else { touched })
+    Ok(if desk.bent(Mutation::SettleWithoutCount) {
+        asked
+    } else {
+        touched
+    })
 }
 
 pub(super) async fn insert_history(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -76,7 +81,10 @@ pub(super) async fn insert_history(desk: &Desk<'_>, values: &[Value]) -> DbResul
 }
 
 pub(super) async fn insert_dead(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
-    let rows = values.chunks(10).map(|values| [values, &[Value::Int(None), Value::Text(None)]].concat()).collect();
+    let rows = values
+        .chunks(10)
+        .map(|values| [values, &[Value::Int(None), Value::Text(None)]].concat())
+        .collect();
     desk.insert(Table::Dead, rows, IfThere::Fail).await
 }
 
@@ -92,13 +100,26 @@ pub(super) async fn requeue(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> 
         row[task::ATTEMPT] = values[1].clone();
         row[task::ERROR] = values[2].clone();
     };
-    desk.update(Table::Task, ids(&values[3..4]), fits, change).await
+    desk.update(Table::Task, ids(&values[3..4]), fits, change)
+        .await
 }
 
 pub(super) async fn insert_executions(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
-    let rows = values.chunks(execution::WIDTH).map(<[Value]>::to_vec).collect();
+    let rows = values
+        .chunks(execution::WIDTH)
+        .map(<[Value]>::to_vec)
+        .collect();
     let careless = desk.bent(Mutation::ReaperActsById) || desk.bent(Mutation::LoseIgnoresToken);
-    desk.insert(Table::Execution, rows, if careless { IfThere::Skip } else { IfThere::Fail }).await
+    desk.insert(
+        Table::Execution,
+        rows,
+        if careless {
+            IfThere::Skip
+        } else {
+            IfThere::Fail
+        },
+    )
+    .await
 }
 
 /// Reads one row and locks it; the database's now comes last.
@@ -114,12 +135,16 @@ pub(super) async fn lock_task(desk: &Desk<'_>, values: &[Value]) -> DbResult<Vec
         desk.lock(Table::Task, &pk).await?;
     }
     let row = desk.get(Table::Task, &pk);
-    Ok(row.map(|row| [row, vec![Value::from(desk.now)]].concat()).into_iter().collect())
+    Ok(row
+        .map(|row| [row, vec![Value::from(desk.now)]].concat())
+        .into_iter()
+        .collect())
 }
 
 pub(super) async fn delete_task(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let careless = desk.bent(Mutation::CancelOverwritesRunning);
-    let fits = |row: &Record| careless || (row[task::STATE] == values[1] && row[task::FENCE] == values[2]);
+    let fits =
+        |row: &Record| careless || (row[task::STATE] == values[1] && row[task::FENCE] == values[2]);
     desk.delete(Table::Task, ids(&values[..1]), fits).await
 }
 
@@ -146,12 +171,16 @@ pub(super) async fn requeue_lost(desk: &Desk<'_>, values: &[Value]) -> DbResult<
             row[task::FENCE] = Value::from(0);
         }
     };
-    desk.update(Table::Task, ids(&values[1..2]), fits, change).await
+    desk.update(Table::Task, ids(&values[1..2]), fits, change)
+        .await
 }
 
 pub(super) async fn delete_lost(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let gone = !desk.present().contains(&id(values, 2));
-    desk.delete(Table::Task, ids(&values[..1]), |row| is_lost(desk, row, &values[1], gone)).await
+    desk.delete(Table::Task, ids(&values[..1]), |row| {
+        is_lost(desk, row, &values[1], gone)
+    })
+    .await
 }
 
 pub(super) async fn mark_cancel(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -163,17 +192,24 @@ pub(super) async fn mark_cancel(desk: &Desk<'_>, values: &[Value]) -> DbResult<u
             free(row);
         }
     };
-    desk.update(Table::Task, ids(&values[1..2]), fits, change).await
+    desk.update(Table::Task, ids(&values[1..2]), fits, change)
+        .await
 }
 
 pub(super) async fn reschedule(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let fits = |row: &Record| is_pending(row) && is_unmarked(row);
-    desk.update(Table::Task, ids(&values[1..2]), fits, |row| row[task::READY_AT] = values[0].clone()).await
+    desk.update(Table::Task, ids(&values[1..2]), fits, |row| {
+        row[task::READY_AT] = values[0].clone()
+    })
+    .await
 }
 
 pub(super) async fn set_priority(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let fits = |row: &Record| int(row, task::STATE) <= RUNNING;
-    desk.update(Table::Task, ids(&values[1..2]), fits, |row| row[task::PRIORITY] = values[0].clone()).await
+    desk.update(Table::Task, ids(&values[1..2]), fits, |row| {
+        row[task::PRIORITY] = values[0].clone()
+    })
+    .await
 }
 
 pub(super) async fn resolve_dead(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
@@ -194,5 +230,6 @@ pub(super) async fn move_shard(desk: &Desk<'_>, values: &[Value]) -> DbResult<u6
             row[task::READY_AT] = Value::from(desk.now);
         }
     };
-    desk.update(Table::Task, ids(&values[2..]), fits, change).await
+    desk.update(Table::Task, ids(&values[2..]), fits, change)
+        .await
 }

@@ -21,7 +21,13 @@ fn new_row(values: &[Value], state: i64) -> Record {
 /// A row of defaults, with nulls of the right types.
 fn blank() -> Record {
     let mut row = vec![Value::Text(None); task::WIDTH];
-    for column in [task::ATTEMPT, task::LOST, task::FENCE, task::ROUND, task::CANCEL_AT] {
+    for column in [
+        task::ATTEMPT,
+        task::LOST,
+        task::FENCE,
+        task::ROUND,
+        task::CANCEL_AT,
+    ] {
         row[column] = Value::from(0);
     }
     for column in [task::TOKEN, task::NODE, task::RUN_ID] {
@@ -34,7 +40,10 @@ fn blank() -> Record {
 }
 
 pub(super) async fn insert_tasks(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
-    let rows = values.chunks(task::NEW.len()).map(|values| new_row(values, 1)).collect();
+    let rows = values
+        .chunks(task::NEW.len())
+        .map(|values| new_row(values, 1))
+        .collect();
     desk.insert(Table::Task, rows, IfThere::Fail).await
 }
 
@@ -53,19 +62,30 @@ pub(super) async fn insert_born(desk: &Desk<'_>, values: &[Value]) -> DbResult<u
         row[task::CLAIMED_AT] = values[width].clone();
         row
     });
-    desk.insert(Table::Task, rows.collect(), IfThere::Fail).await
+    desk.insert(Table::Task, rows.collect(), IfThere::Fail)
+        .await
 }
 
 pub(super) async fn insert_missing(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let width = task::NEW.len();
     let mut row = new_row(&values[..width], 1);
-    let further = [task::FENCE, task::ROUND, task::LIMIT_KEY, task::RUN_ID, task::STEP, task::MAP_INDEX];
+    let further = [
+        task::FENCE,
+        task::ROUND,
+        task::LIMIT_KEY,
+        task::RUN_ID,
+        task::STEP,
+        task::MAP_INDEX,
+    ];
     for (column, value) in further.into_iter().zip(&values[width..]) {
         row[column] = value.clone();
     }
     let (id, round) = (id(&row, task::ID), int(&row, task::ROUND));
     let live = desk.get(Table::Task, &Pk::Id(id)).is_some();
-    let ended = desk.of_task(Table::History, id).iter().any(|row| int(row, task::ROUND) >= round);
+    let ended = desk
+        .of_task(Table::History, id)
+        .iter()
+        .any(|row| int(row, task::ROUND) >= round);
     let ended = ended && !desk.bent(Mutation::SubmitAgainBlind);
     if live || ended {
         return Ok(0);
@@ -89,7 +109,10 @@ pub(super) async fn insert_tags(desk: &Desk<'_>, values: &[Value]) -> DbResult<u
 
 pub(super) async fn delete_tags(desk: &Desk<'_>, values: &[Value]) -> DbResult<u64> {
     let tags = desk.select(Table::Tag, |row| row[1] == values[0]);
-    let wanted = tags.iter().map(|row| Pk::TextId(text(row, 0), id(row, 1))).collect();
+    let wanted = tags
+        .iter()
+        .map(|row| Pk::TextId(text(row, 0), id(row, 1)))
+        .collect();
     desk.delete(Table::Tag, wanted, |_| true).await
 }
 
@@ -108,8 +131,14 @@ pub(super) async fn replace_task(desk: &Desk<'_>, values: &[Value]) -> DbResult<
         task::TRACE,
     ];
     let fits = |row: &Record| int(row, task::STATE) == 1 && int(row, task::CANCEL_AT) == 0;
-    let change = |row: &mut Record| columns.into_iter().zip(values).for_each(|(column, value)| row[column] = value.clone());
-    desk.update(Table::Task, ids(&values[columns.len()..]), fits, change).await
+    let change = |row: &mut Record| {
+        columns
+            .into_iter()
+            .zip(values)
+            .for_each(|(column, value)| row[column] = value.clone())
+    };
+    desk.update(Table::Task, ids(&values[columns.len()..]), fits, change)
+        .await
 }
 
 /// Room for the columns that a history row adds.
