@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ax_tests::sim::{Check, Mutation, Options, Report, run};
 
 /// The worlds that may be needed before a fault shows. They are always the same ones.
-const WORLDS: u64 = 60;
+const WORLDS: u64 = 400;
 
 /// Puts a fault in and expects that one of these rules finds it.
 fn check(mutation: Mutation, expected: &[Check]) {
