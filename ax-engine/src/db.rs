@@ -61,8 +61,8 @@ pub struct Statement {
     pub text: &'static str,
     /// Whether the driver appends the host's now as the last parameter (SQLite).
     pub takes_now: bool,
-    /// Which parameter each placeholder stands for, from 0, where that is not simply their order; else empty. The number
-    /// of parameters itself stands for the host's now.
+    /// Which of the given values each placeholder stands for, from 0, where that is not simply each in its place; else empty.
+    /// The number of values itself stands for the host's now.
     pub order: &'static [u16],
     /// From which value on all values are one list, which the driver sends as one array (PostgreSQL).
     pub list_at: Option<usize>,

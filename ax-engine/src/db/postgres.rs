@@ -264,19 +264,26 @@ fn arguments(statement: &Statement, values: Vec<Value>) -> DbResult<PgArguments>
     let (values, list) = values.split_at(statement.list_at.unwrap_or(values.len()).min(values.len()));
     let mut arguments = PgArguments::default();
     arguments.reserve(values.len() + 1, (values.len() + list.len()) * 16);
-    for value in values {
-        let added = match value {
-            Value::Int(value) => arguments.add(*value),
-            Value::Text(value) => arguments.add(value.as_deref()),
-            Value::Id(value) => arguments.add(value.as_ref().map(<[u8; 16]>::as_slice)),
-            Value::Bytes(value) => arguments.add(&**value),
-        };
-        added.map_err(unsendable)?;
+    if statement.order.is_empty() {
+        values.iter().try_for_each(|value| add(&mut arguments, value))?;
+    }
+    for place in statement.order {
+        add(&mut arguments, values.get(usize::from(*place)).unwrap_or(&Value::Int(None)))?;
     }
     if statement.list_at.is_some() {
         add_list(&mut arguments, list)?;
     }
     Ok(arguments)
+}
+
+fn add(arguments: &mut PgArguments, value: &Value) -> DbResult<()> {
+    let added = match value {
+        Value::Int(value) => arguments.add(*value),
+        Value::Text(value) => arguments.add(value.as_deref()),
+        Value::Id(value) => arguments.add(value.as_ref().map(<[u8; 16]>::as_slice)),
+        Value::Bytes(value) => arguments.add(&**value),
+    };
+    added.map_err(unsendable)
 }
 
 /// Adds a list of ids or of integers as one array.

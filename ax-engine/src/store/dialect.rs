@@ -6,7 +6,7 @@ use ax_migrations::Migration;
 
 use super::render::Texts;
 use super::text::Sql;
-use crate::db::Statement;
+use crate::db::{Statement, Value};
 
 /// How one database writes the few things that differ.
 pub struct Dialect {
@@ -17,6 +17,10 @@ pub struct Dialect {
     pub(super) placeholders: Placeholders,
     /// How a list of ids travels.
     pub(super) lists: Lists,
+    /// A null that is known to be an integer, a text, an id.
+    pub(super) null_int: &'static str,
+    pub(super) null_text: &'static str,
+    pub(super) null_id: &'static str,
     /// What makes a SELECT lock its rows.
     pub(super) lock: &'static str,
     /// What makes an INSERT skip rows that are there; `{column}` is one of the key's columns.
@@ -54,6 +58,9 @@ pub static SQLITE: Dialect = Dialect {
     now: None,
     placeholders: Placeholders::InOrder,
     lists: Lists::InPlace,
+    null_int: "NULL",
+    null_text: "NULL",
+    null_id: "NULL",
     lock: "",
     absent: "ON CONFLICT DO NOTHING",
     owned: "substr({set}, {shard} + 1, 1) = x'01'",
@@ -67,6 +74,9 @@ pub static POSTGRES: Dialect = Dialect {
     now: Some("(floor(extract(epoch from statement_timestamp()) * 1000))::bigint"),
     placeholders: Placeholders::Numbered,
     lists: Lists::Array,
+    null_int: "NULL::bigint",
+    null_text: "NULL::text",
+    null_id: "NULL::bytea",
     lock: "FOR UPDATE",
     absent: "ON CONFLICT DO NOTHING",
     owned: "get_byte({set}, ({shard})::integer) = 1",
@@ -79,6 +89,11 @@ impl Dialect {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The statement that fits rows with these values: without those that are as usual in all of them.
+    pub(super) fn fitting(&'static self, sql: Sql, rows: usize, values: &[Value]) -> &'static Statement {
+        self.texts.fitting(self, sql, rows, values)
     }
 
     /// The statement with its repeated part standing `rows` times.

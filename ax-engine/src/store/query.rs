@@ -90,7 +90,7 @@ pub struct Execution {
     pub finished_at: Timestamp,
 }
 
-/// How a task ended, the latest round.
+/// How one round of a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutcomeRow {
     /// The task.
@@ -193,7 +193,7 @@ impl Store {
         rows.iter().map(Execution::read).collect()
     }
 
-    /// How those of the tasks ended that have ended, the latest round of each; in no order.
+    /// How those of the tasks ended that have ended: every round that the history has, by task and round.
     ///
     /// # Errors
     /// Any error of the database.
@@ -205,16 +205,7 @@ impl Store {
                 .read_list(Sql::Outcomes, &[], ids)
                 .await
         })?;
-        let mut latest: Vec<OutcomeRow> = Vec::with_capacity(rows.len());
-        // Rounds of one task come one after the other, the latest last.
-        for row in &rows {
-            let outcome = OutcomeRow::read(row)?;
-            match latest.last_mut() {
-                Some(last) if last.id == outcome.id => *last = outcome,
-                _ => latest.push(outcome),
-            }
-        }
-        Ok(latest)
+        rows.iter().map(OutcomeRow::read).collect()
     }
 }
 

@@ -171,17 +171,15 @@ impl Desk<'_> {
             let mut values = Vec::with_capacity(fixed.len() + now.len() * ROOM);
             values.extend_from_slice(fixed);
             now.iter().for_each(|item| write(item, &mut values));
-            touched += self
-                .conn
-                .execute(self.dialect.statement(sql, now.len()), values)
-                .await?;
+            let statement = self.dialect.fitting(sql, now.len(), &values);
+            touched += self.conn.execute(statement, values).await?;
         }
         Ok(touched)
     }
 }
 
 /// Values reserved per repeated row: about the widest one.
-const ROOM: usize = 24;
+const ROOM: usize = 41;
 
 /// What a list parameter holds.
 pub(super) trait ListItem {

@@ -11,7 +11,9 @@
 //! token, node, claimed_at, cancel_at (0 for no mark), cancel_reason, error, progress, trace, run_id, step, map_index.
 //! `NEW` stands for the 21 values of a new task: id, namespace, job, priority, ready_at, shard, deadline, payload,
 //! payload_at, task_key, tags, route_key, max_retries, timeout_ms, on_lost, created_at, schedule, scheduled_at,
-//! interval_start, interval_end, trace. A node is *alive* in state 0 with lease_until > now, *present* in state 0 or 1.
+//! interval_start, interval_end, trace.
+//! Inserts of tasks and history have a second text for rows that leave the rare columns as usual; the values given stay the
+//! same, and the statement says which of them it takes. A node is *alive* in state 0 with lease_until > now, *present* in state 0 or 1.
 
 mod task;
 mod world;

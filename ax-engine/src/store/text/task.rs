@@ -25,10 +25,11 @@ macro_rules! new_columns {
     };
 }
 
-/// 21 parameters.
+/// The 21 values of a new task; most tasks leave most of them out.
 macro_rules! new_values {
     () => {
-        "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+        "?, ?, ?, ?, ?, ?, {or max}, ?, {or 0}, {or text}, {or text}, {or text}, {or int}, {or int}, {or 0}, ?, {or text}, \
+         {or int}, {or int}, {or int}, {or text}"
     };
 }
 
@@ -225,8 +226,9 @@ fn settle(sql: Sql) -> Option<&'static str> {
             "INSERT INTO ax_history (",
             task_columns!(),
             ", started_at, finished_at, result, reason) VALUES {rows (\
-             ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
-             ?, ?, ?, ?)}"
+             ?, ?, ?, ?, ?, ?, ?, {or max}, ?, {or 0}, {or text}, {or text}, {or text}, {or text}, {or int}, {or int}, \
+             {or 0}, ?, {or text}, {or int}, {or int}, {or int}, ?, {or 0}, ?, {or 0}, ?, ?, ?, {or 0}, {or text}, {or text}, \
+             {or text}, {or text}, {or id}, {or int}, {or int}, ?, ?, ?, {or text})}"
         ),
         Sql::InsertDead => {
             "INSERT INTO ax_dead (id, round, namespace, job, task_key, payload, error, failed_at, attempt, lost) \
