@@ -273,7 +273,7 @@ impl Loop {
         if let Some(next) = self.agenda.next_due() {
             sleep = sleep.min(node.time.until(next.max(now)));
         }
-        if !self.scanning && node.config.roles.trigger {
+        if !self.scanning && looks(node) {
             let left = self.discovery.next_poll() - node.micros();
             sleep = sleep.min(Duration::from_micros(u64::try_from(left).unwrap_or(0)));
         }
@@ -324,7 +324,7 @@ impl Loop {
             .horizon
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = self.discovery.horizon(now);
-        if self.scanning || !node.config.roles.trigger && !node.config.roles.execute {
+        if self.scanning || !looks(node) {
             return;
         }
         let agenda = &self.agenda;
@@ -413,6 +413,11 @@ impl Loop {
         }
         self.discovery.restart();
     }
+}
+
+/// Whether this node looks for due rows: in its shards when it triggers, in its inbox when it executes.
+fn looks(node: &Node) -> bool {
+    node.config.roles.trigger || node.config.roles.execute
 }
 
 fn handle_backlog(handle: &TriggerHandle, kind: JobKind, backlog: usize) {

@@ -3,6 +3,27 @@
 //! A case takes a fresh database and asserts what a user of ax would see. Nothing sleeps to wait for something: cases
 //! await outcomes, signals of handlers, or rows.
 
+/// Makes of each case, an `async fn(&TestDatabase)`, one test per real database: `sqlite::case` and `postgres::case`.
+macro_rules! engine_cases {
+    ($($case:ident),* $(,)?) => {
+        $crate::engine_cases!(@each sqlite Sqlite; $($case),*);
+        $crate::engine_cases!(@each postgres Postgres; $($case),*);
+    };
+    (@each $module:ident $kind:ident; $($case:ident),*) => {
+        mod $module {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    if let Some(database) = ax_tests::databases::fresh(ax_tests::databases::Kind::$kind).await {
+                        super::$case(&database).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+pub(crate) use engine_cases;
+
 #[path = "engine/bad_input.rs"]
 mod bad_input;
 #[path = "engine/cases.rs"]

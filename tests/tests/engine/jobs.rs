@@ -25,7 +25,11 @@ struct Inner {
 
 impl Default for Inner {
     fn default() -> Self {
-        Inner { log: Mutex::default(), changed: Notify::new(), gate: Semaphore::new(0) }
+        Inner {
+            log: Mutex::default(),
+            changed: Notify::new(),
+            gate: Semaphore::new(0),
+        }
     }
 }
 
@@ -52,13 +56,23 @@ impl Stage {
         };
         match tokio::time::timeout(PATIENCE, wait).await {
             Ok(found) => found,
-            Err(_) => panic!("{n} notes {prefix:?} did not come; there are {:?}", self.all("").await),
+            Err(_) => panic!(
+                "{n} notes {prefix:?} did not come; there are {:?}",
+                self.all("").await
+            ),
         }
     }
 
     /// The notes so far that begin with `prefix`.
     pub(crate) async fn all(&self, prefix: &str) -> Vec<String> {
-        self.inner.log.lock().await.iter().filter(|note| note.starts_with(prefix)).cloned().collect()
+        self.inner
+            .log
+            .lock()
+            .await
+            .iter()
+            .filter(|note| note.starts_with(prefix))
+            .cloned()
+            .collect()
     }
 
     /// Lets `n` handlers that wait at the gate go on.
@@ -89,7 +103,9 @@ pub(crate) async fn note(text: String, ctx: JobContext, stage: State<Stage>) -> 
 /// Notes that it runs, waits at the gate, and ends when it is asked to.
 #[ax_job(name = "suite.gated")]
 pub(crate) async fn gated(text: String, ctx: JobContext, stage: State<Stage>) -> JobResult<String> {
-    stage.note(format!("{text} started {}", ctx.attempt())).await;
+    stage
+        .note(format!("{text} started {}", ctx.attempt()))
+        .await;
     tokio::select! {
         () = stage.pass() => Ok(text),
         () = ctx.canceled() => {
@@ -119,7 +135,9 @@ pub(crate) async fn end(how: String, ctx: JobContext, stage: State<Stage>) -> Jo
         "panic string" => panic!("all is lost {}", 2),
         "panic value" => std::panic::panic_any(7_u8),
         "snooze" if ctx.fence() < 4 => Err(JobError::snooze(Duration::from_millis(5))),
-        "later" if ctx.attempt() < 2 => Err(JobError::msg("busy").retry_after(Duration::from_millis(1))),
+        "later" if ctx.attempt() < 2 => {
+            Err(JobError::msg("busy").retry_after(Duration::from_millis(1)))
+        }
         "nul" => Err(JobError::msg("a\0b").terminal()),
         "long" => Err(JobError::msg("é".repeat(10 << 20)).terminal()),
         "wide" => Ok("x".repeat(2 << 20)),
@@ -129,7 +147,12 @@ pub(crate) async fn end(how: String, ctx: JobContext, stage: State<Stage>) -> Jo
 }
 
 /// Sleeps past its timeout, ignoring every signal.
-#[ax_job(name = "suite.slow", retries = 1, backoff = "fixed 5ms", timeout = "50ms")]
+#[ax_job(
+    name = "suite.slow",
+    retries = 1,
+    backoff = "fixed 5ms",
+    timeout = "50ms"
+)]
 pub(crate) async fn slow(polite: bool, ctx: JobContext, stage: State<Stage>) -> JobResult<()> {
     stage.note(format!("slow {}", ctx.attempt())).await;
     if polite {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use ax_sdk::prelude::*;
+use crate::engine_cases;
 use ax_engine::job::{JobDef, ScheduleDef, TriggerDef};
+use ax_sdk::prelude::*;
 use ax_sdk::{Ax, AxBuilder, State, TaskState};
-use ax_tests::store_cases;
 use ax_tests::databases::TestDatabase;
 
 use crate::jobs::{Stage, quick};
 
-store_cases! {
+engine_cases! {
     a_fixed_rate_makes_one_task_a_tick,
     a_cron_fires_on_the_second,
     a_fixed_delay_counts_from_the_end_of_the_last_run,
@@ -50,7 +50,10 @@ async fn never(stage: State<Stage>) -> JobResult<()> {
 const NEVER: JobDef = JobDef {
     schedules: &[ScheduleDef {
         name: None,
-        trigger: TriggerDef::Cron { text: "0 0 30 2 *", zone: "UTC" },
+        trigger: TriggerDef::Cron {
+            text: "0 0 30 2 *",
+            zone: "UTC",
+        },
         misfire: "fire_once",
         overlap: "skip",
     }],
@@ -64,18 +67,28 @@ async fn note_tick(name: &str, ctx: &JobContext, stage: &Stage) -> JobResult<()>
 }
 
 fn node(db: &TestDatabase, stage: &Stage) -> AxBuilder {
-    Ax::builder(db.url()).only_given_jobs().state(stage.clone()).configure(quick)
+    Ax::builder(db.url())
+        .only_given_jobs()
+        .state(stage.clone())
+        .configure(quick)
 }
 
 fn instants(notes: &[String]) -> Vec<i64> {
-    notes.iter().filter_map(|note| note.split(' ').nth(1)?.parse().ok()).collect()
+    notes
+        .iter()
+        .filter_map(|note| note.split(' ').nth(1)?.parse().ok())
+        .collect()
 }
 
 async fn a_fixed_rate_makes_one_task_a_tick(db: &TestDatabase) {
     let stage = Stage::default();
     let ax = node(db, &stage).job(tick::JOB).start().await.unwrap();
     let at = instants(&stage.noted("tick", 6).await);
-    assert!(at.windows(2).all(|pair| pair[1] > pair[0] && (pair[1] - pair[0]) % 100 == 0), "on the grid: {at:?}");
+    assert!(
+        at.windows(2)
+            .all(|pair| pair[1] > pair[0] && (pair[1] - pair[0]) % 100 == 0),
+        "on the grid: {at:?}"
+    );
     ax.shutdown().await;
 }
 
@@ -83,7 +96,10 @@ async fn a_cron_fires_on_the_second(db: &TestDatabase) {
     let stage = Stage::default();
     let ax = node(db, &stage).job(cron::JOB).start().await.unwrap();
     let at = instants(&stage.noted("cron", 2).await);
-    assert!(at.iter().all(|at| at % 1_000 == 0) && at[1] > at[0], "{at:?}");
+    assert!(
+        at.iter().all(|at| at % 1_000 == 0) && at[1] > at[0],
+        "{at:?}"
+    );
     ax.shutdown().await;
 }
 
@@ -97,8 +113,18 @@ async fn a_fixed_delay_counts_from_the_end_of_the_last_run(db: &TestDatabase) {
 async fn two_nodes_make_one_task_a_tick(db: &TestDatabase) {
     let stage = Stage::default();
     let everyone = |c: &mut ax_sdk::Config| c.ownership = ax_sdk::Ownership::Everyone;
-    let one = node(db, &stage).job(tick::JOB).configure(everyone).start().await.unwrap();
-    let two = node(db, &stage).job(tick::JOB).configure(everyone).start().await.unwrap();
+    let one = node(db, &stage)
+        .job(tick::JOB)
+        .configure(everyone)
+        .start()
+        .await
+        .unwrap();
+    let two = node(db, &stage)
+        .job(tick::JOB)
+        .configure(everyone)
+        .start()
+        .await
+        .unwrap();
     let at = instants(&stage.noted("tick", 20).await);
     let different: BTreeSet<i64> = at.iter().copied().collect();
     assert_eq!(different.len(), at.len(), "no tick twice: {at:?}");
@@ -114,7 +140,10 @@ async fn a_schedule_goes_on_from_its_stored_instant_after_a_restart(db: &TestDat
         stage.noted("tick", round * 3).await;
         ax.shutdown().await;
         let at = instants(&stage.all("tick").await);
-        assert!(at.windows(2).all(|pair| pair[0] < pair[1]), "never back, never twice: {at:?}");
+        assert!(
+            at.windows(2).all(|pair| pair[0] < pair[1]),
+            "never back, never twice: {at:?}"
+        );
         assert!(at[at.len() - 1] > last);
         last = at[at.len() - 1];
     }
@@ -122,7 +151,12 @@ async fn a_schedule_goes_on_from_its_stored_instant_after_a_restart(db: &TestDat
 
 async fn case_c04_a_cron_that_never_fires_harms_no_other(db: &TestDatabase) {
     let stage = Stage::default();
-    let ax = node(db, &stage).job(NEVER).job(tick::JOB).start().await.unwrap();
+    let ax = node(db, &stage)
+        .job(NEVER)
+        .job(tick::JOB)
+        .start()
+        .await
+        .unwrap();
     stage.noted("tick", 3).await;
     assert!(stage.all("never").await.is_empty());
     let mut failed = ax.filter();
