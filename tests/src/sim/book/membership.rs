@@ -22,6 +22,8 @@ impl Book {
 
     /// Its engine runs.
     pub(crate) fn process_is_steady(&self, process: Process) {
+        // Between its join and its first heartbeat it has registered its schedules, which may have taken long.
+        self.excuse(process);
         self.health(process, |health| health.steady = true);
     }
 
