@@ -6,8 +6,8 @@
 /// Makes of each case, an `async fn(&TestDatabase)`, one test per real database: `sqlite::case` and `postgres::case`.
 macro_rules! engine_cases {
     ($($case:ident),* $(,)?) => {
-        $crate::engine_cases!(@each sqlite Sqlite; $($case),*);
-        $crate::engine_cases!(@each postgres Postgres; $($case),*);
+        engine_cases!(@each sqlite Sqlite; $($case),*);
+        engine_cases!(@each postgres Postgres; $($case),*);
     };
     (@each $module:ident $kind:ident; $($case:ident),*) => {
         mod $module {
@@ -22,7 +22,6 @@ macro_rules! engine_cases {
         }
     };
 }
-pub(crate) use engine_cases;
 
 #[path = "engine/bad_input.rs"]
 mod bad_input;

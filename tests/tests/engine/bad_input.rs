@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::engine_cases;
 use ax_sdk::prelude::*;
 use ax_sdk::{Ax, ErrorKind, NewTask, Outcome, State, Submission, TaskState, Timestamp};
 use ax_tests::databases::TestDatabase;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::engine_cases;
 use ax_sdk::{CancelResult, Changed, ErrorKind, Outcome, TaskId, TaskState};
 use ax_tests::databases::TestDatabase;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine_cases;
 use ax_engine::job::{JobDef, ScheduleDef, TriggerDef};
 use ax_sdk::prelude::*;
 use ax_sdk::{Ax, AxBuilder, State, TaskState};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::engine_cases;
 use ax_sdk::{Ax, ErrorKind, KeyMode, Outcome, TaskState};
 use ax_tests::databases::TestDatabase;
 
