@@ -22,6 +22,9 @@ use futures_util::future::BoxFuture;
 
 use crate::store::{Dialect, Sql};
 
+#[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+compile_error!("ax needs a database: switch on the cargo feature \"sqlite\" or \"postgres\"");
+
 pub use caller::CallerConnection;
 pub use error::{DbError, DbErrorKind, DbResult};
 pub use open::{OpenOptions, Source, open};

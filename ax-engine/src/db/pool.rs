@@ -16,10 +16,7 @@ pub(super) enum Abandoned {
     /// It is closed; the database rolls back.
     Close,
     /// It is kept and rolled back by its next borrower: closing it would lose the database.
-    #[cfg_attr(
-        not(feature = "sqlite"),
-        expect(dead_code, reason = "only databases in memory need it")
-    )]
+    #[cfg(feature = "sqlite")]
     Keep,
 }
 
@@ -117,6 +114,7 @@ impl<C> Loan<C> {
     }
 
     /// Whether the borrower before left it in the middle of something.
+    #[cfg(feature = "sqlite")]
     pub(super) fn is_dirty(&self) -> bool {
         self.left == Left::Dirty
     }
@@ -186,7 +184,7 @@ impl<C> Drop for Loan<C> {
     fn drop(&mut self) {
         let keep = match self.left {
             Left::Clean => true,
-            Left::Dirty => self.pool.abandoned == Abandoned::Keep,
+            Left::Dirty => self.pool.abandoned != Abandoned::Close,
             Left::Broken => false,
         };
         if let Some(conn) = self

@@ -261,14 +261,20 @@ pub(super) async fn fetch(
 }
 
 fn arguments(statement: &Statement, values: Vec<Value>) -> DbResult<PgArguments> {
-    let (values, list) = values.split_at(statement.list_at.unwrap_or(values.len()).min(values.len()));
+    let (values, list) =
+        values.split_at(statement.list_at.unwrap_or(values.len()).min(values.len()));
     let mut arguments = PgArguments::default();
     arguments.reserve(values.len() + 1, (values.len() + list.len()) * 16);
     if statement.order.is_empty() {
-        values.iter().try_for_each(|value| add(&mut arguments, value))?;
+        values
+            .iter()
+            .try_for_each(|value| add(&mut arguments, value))?;
     }
     for place in statement.order {
-        add(&mut arguments, values.get(usize::from(*place)).unwrap_or(&Value::Int(None)))?;
+        add(
+            &mut arguments,
+            values.get(usize::from(*place)).unwrap_or(&Value::Int(None)),
+        )?;
     }
     if statement.list_at.is_some() {
         add_list(&mut arguments, list)?;
@@ -288,15 +294,21 @@ fn add(arguments: &mut PgArguments, value: &Value) -> DbResult<()> {
 
 /// Adds a list of ids or of integers as one array.
 fn add_list(arguments: &mut PgArguments, list: &[Value]) -> DbResult<()> {
-    let ids: Vec<&[u8]> = list.iter().filter_map(|value| match value {
-        Value::Id(id) => id.as_ref().map(<[u8; 16]>::as_slice),
-        _ => None,
-    }).collect();
-    let added = if ids.is_empty() {
-        let numbers: Vec<i64> = list.iter().filter_map(|value| match value {
-            Value::Int(number) => *number,
+    let ids: Vec<&[u8]> = list
+        .iter()
+        .filter_map(|value| match value {
+            Value::Id(id) => id.as_ref().map(<[u8; 16]>::as_slice),
             _ => None,
-        }).collect();
+        })
+        .collect();
+    let added = if ids.is_empty() {
+        let numbers: Vec<i64> = list
+            .iter()
+            .filter_map(|value| match value {
+                Value::Int(number) => *number,
+                _ => None,
+            })
+            .collect();
         arguments.add(numbers)
     } else {
         arguments.add(ids)
@@ -377,7 +389,10 @@ fn database_error(code: &str) -> (DbErrorKind, &'static str) {
             DbErrorKind::ReadOnly,
             "PostgreSQL takes no writes now; a fail-over may be under way",
         ),
-        "42501" => (DbErrorKind::Schema, "the database user may not do this; grant it the rights on the tables of ax"),
+        "42501" => (
+            DbErrorKind::Schema,
+            "the database user may not do this; grant it the rights on the tables of ax",
+        ),
         "42P01" | "42703" | "3F000" => (
             DbErrorKind::Schema,
             "a table or column of ax is missing; run the migrations",

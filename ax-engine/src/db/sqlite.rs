@@ -153,7 +153,9 @@ impl Sqlite {
 
     fn cannot_open(&self) -> DbError {
         let file = self.options.get_filename().display();
-        let text = format!("the SQLite file {file} cannot be opened; check that its folder exists and may be written");
+        let text = format!(
+            "the SQLite file {file} cannot be opened; check that its folder exists and may be written"
+        );
         DbError::new(DbErrorKind::Unreachable, text)
     }
 }
@@ -283,12 +285,18 @@ pub(super) async fn fetch(
     rows.iter().map(|row| read(row, statement)).collect()
 }
 
-fn arguments(statement: &Statement, mut values: Vec<Value>, now: Option<Timestamp>) -> DbResult<SqliteArguments> {
+fn arguments(
+    statement: &Statement,
+    mut values: Vec<Value>,
+    now: Option<Timestamp>,
+) -> DbResult<SqliteArguments> {
     values.extend(now.map(Value::from));
     let mut arguments = SqliteArguments::default();
     arguments.reserve(statement.order.len().max(values.len()), 0);
     if statement.order.is_empty() {
-        values.into_iter().try_for_each(|value| add(&mut arguments, value))?;
+        values
+            .into_iter()
+            .try_for_each(|value| add(&mut arguments, value))?;
         return Ok(arguments);
     }
     for place in statement.order {
@@ -305,7 +313,9 @@ fn add(arguments: &mut SqliteArguments, value: Value) -> DbResult<()> {
         Value::Id(value) => arguments.add(value.map(|id| id.to_vec())),
         Value::Bytes(value) => arguments.add(value.to_vec()),
     };
-    added.map_err(|error| DbError::new(DbErrorKind::Invalid, "a value cannot be sent to SQLite").with_source(error))
+    added.map_err(|error| {
+        DbError::new(DbErrorKind::Invalid, "a value cannot be sent to SQLite").with_source(error)
+    })
 }
 
 fn read(row: &SqliteRow, statement: &Statement) -> DbResult<Row> {
@@ -347,7 +357,9 @@ pub(super) fn error(error: sqlx::Error) -> DbError {
 }
 
 fn error_kind(error: &sqlx::Error) -> DbErrorKind {
-    error.as_database_error().map_or(DbErrorKind::Other, |found| database_error(found).0)
+    error
+        .as_database_error()
+        .map_or(DbErrorKind::Other, |found| database_error(found).0)
 }
 
 fn database_error(found: &dyn sqlx::error::DatabaseError) -> (DbErrorKind, &'static str) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ax_core::{Error, ErrorKind, Event, Priority, State, Status, TaskId, Timestamp, next};
 
 use super::Store;
-use super::keys::take_back;
 use super::cells::state_of;
+use super::keys::take_back;
 use super::rows::{Ended, Record, TASK_COLUMNS};
 use super::session::{Desk, Sent, again};
 use super::settle::record_ended;
@@ -210,7 +210,10 @@ async fn cancel_in(
             None => Ok(CancelResult::NotFound),
             Some(state) if state.is_final() => Ok(CancelResult::AlreadyFinal(state)),
             // A rerun came between the two looks.
-            Some(_) => Err(DbError::new(DbErrorKind::Retry, "the task runs again; look again")),
+            Some(_) => Err(DbError::new(
+                DbErrorKind::Retry,
+                "the task runs again; look again",
+            )),
         };
     };
     let reason: Option<Arc<str>> = reason.map(Arc::from);

@@ -92,7 +92,12 @@ impl Dialect {
     }
 
     /// The statement that fits rows with these values: without those that are as usual in all of them.
-    pub(super) fn fitting(&'static self, sql: Sql, rows: usize, values: &[Value]) -> &'static Statement {
+    pub(super) fn fitting(
+        &'static self,
+        sql: Sql,
+        rows: usize,
+        values: &[Value],
+    ) -> &'static Statement {
         self.texts.fitting(self, sql, rows, values)
     }
 

@@ -8,8 +8,8 @@ use ax_core::{
 };
 
 use super::Store;
-use super::claim::fetch_payloads;
 use super::cells::{count, job_of, state_of};
+use super::claim::fetch_payloads;
 use super::rows::{Record, TASK_COLUMNS};
 use super::session::{Desk, again};
 use super::text::Sql;

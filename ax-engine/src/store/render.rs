@@ -58,45 +58,85 @@ enum Form {
 
 impl Texts {
     pub(super) const fn new() -> Self {
-        const EMPTY: Sizes = [const { [const { OnceLock::new() }; SIZES.len()] }; Sql::ALL.len()];
-        Self { full: EMPTY, plain: EMPTY, shapes: [const { OnceLock::new() }; Sql::ALL.len()] }
+        Self {
+            full: [const { [const { OnceLock::new() }; SIZES.len()] }; Sql::ALL.len()],
+            plain: [const { [const { OnceLock::new() }; SIZES.len()] }; Sql::ALL.len()],
+            shapes: [const { OnceLock::new() }; Sql::ALL.len()],
+        }
     }
 
     /// The statement for `rows` rows, which must be one of the sizes; another number counts as the next one.
-    pub(super) fn get(&'static self, dialect: &Dialect, sql: Sql, rows: usize) -> &'static Statement {
+    pub(super) fn get(
+        &'static self,
+        dialect: &Dialect,
+        sql: Sql,
+        rows: usize,
+    ) -> &'static Statement {
         let size = size_of(rows);
         self.full[sql as usize][size].get_or_init(|| render(dialect, sql, SIZES[size], Form::Full))
     }
 
     /// The statement for rows with these values, `fixed` of them before the first row: plain where all rows are.
-    pub(super) fn fitting(&'static self, dialect: &Dialect, sql: Sql, rows: usize, values: &[Value]) -> &'static Statement {
+    pub(super) fn fitting(
+        &'static self,
+        dialect: &Dialect,
+        sql: Sql,
+        rows: usize,
+        values: &[Value],
+    ) -> &'static Statement {
         let shape = self.shapes[sql as usize].get_or_init(|| shape(dialect, sql));
         let fixed = values.len().saturating_sub(rows * shape.width);
-        let usual = |row: &[Value]| shape.usual.iter().all(|(place, value)| row.get(*place) == Some(value));
+        let usual = |row: &[Value]| {
+            shape
+                .usual
+                .iter()
+                .all(|(place, value)| row.get(*place) == Some(value))
+        };
         if shape.usual.is_empty() || !values[fixed..].chunks_exact(shape.width).all(usual) {
             return self.get(dialect, sql, rows);
         }
         let size = size_of(rows);
-        self.plain[sql as usize][size].get_or_init(|| render(dialect, sql, SIZES[size], Form::Plain))
+        self.plain[sql as usize][size]
+            .get_or_init(|| render(dialect, sql, SIZES[size], Form::Plain))
     }
 }
 
 fn size_of(rows: usize) -> usize {
-    SIZES.partition_point(|size| *size < rows).min(SIZES.len() - 1)
+    SIZES
+        .partition_point(|size| *size < rows)
+        .min(SIZES.len() - 1)
 }
 
 fn render(dialect: &Dialect, sql: Sql, rows: usize, form: Form) -> Statement {
     let template = sql.template();
     let mut writer = Writer::new(dialect, rows, form, &template);
     writer.write(&template);
-    let Writer { out, next, mut order, takes_now, list_at, .. } = writer;
+    let Writer {
+        out,
+        next,
+        mut order,
+        takes_now,
+        list_at,
+        ..
+    } = writer;
     for place in order.iter_mut().filter(|place| **place == NOW) {
         *place = next as u16;
     }
     let sent = next + usize::from(takes_now);
-    let straight = order.len() == sent && order.iter().enumerate().all(|(place, value)| place == usize::from(*value));
+    let straight = order.len() == sent
+        && order
+            .iter()
+            .enumerate()
+            .all(|(place, value)| place == usize::from(*value));
     let order = if straight { Vec::new() } else { order };
-    Statement { sql, rows, text: String::leak(out), takes_now, order: order.leak(), list_at }
+    Statement {
+        sql,
+        rows,
+        text: String::leak(out),
+        takes_now,
+        order: order.leak(),
+        list_at,
+    }
 }
 
 fn shape(dialect: &Dialect, sql: Sql) -> Shape {
@@ -104,8 +144,15 @@ fn shape(dialect: &Dialect, sql: Sql) -> Shape {
     let fixed = highest_explicit(&template);
     let mut writer = Writer::new(dialect, 1, Form::Plain, &template);
     writer.write(&template);
-    let usual = writer.left_out.into_iter().map(|(place, value)| (place - fixed, value)).collect();
-    Shape { width: (writer.next - fixed).max(1), usual }
+    let usual = writer
+        .left_out
+        .into_iter()
+        .map(|(place, value)| (place - fixed, value))
+        .collect();
+    Shape {
+        width: (writer.next - fixed).max(1),
+        usual,
+    }
 }
 
 /// Stands for the host's now until the number of parameters is known.
@@ -189,7 +236,9 @@ impl<'a> Writer<'a> {
     /// The number of a parameter among those that a plain text takes.
     fn renumbered(&mut self, number: usize) -> usize {
         let value = (number - 1) as u16;
-        let before = (number <= self.named).then(|| self.order.iter().position(|known| *known == value)).flatten();
+        let before = (number <= self.named)
+            .then(|| self.order.iter().position(|known| *known == value))
+            .flatten();
         before.map_or_else(
             || {
                 self.order.push(value);
@@ -316,17 +365,35 @@ mod tests {
     #[test]
     fn parameters_are_numbered_or_stand_in_order() {
         let postgres = POSTGRES.statement(Sql::TakeKey, 1);
-        assert!(postgres.text.contains("task = $1, until") && postgres.text.contains("OR task = $1)"));
+        assert!(
+            postgres.text.contains("task = $1, until") && postgres.text.contains("OR task = $1)")
+        );
         assert!(postgres.order.is_empty() && !postgres.takes_now);
         let sqlite = SQLITE.statement(Sql::TakeKey, 1);
         assert!(!sqlite.text.contains('$') && sqlite.takes_now);
-        assert_eq!(sqlite.order, [0, 1, 2, 3, 4, 5, 6, 0], "the sixth value is followed by now");
+        assert_eq!(
+            sqlite.order,
+            [0, 1, 2, 3, 4, 5, 6, 0],
+            "the sixth value is followed by now"
+        );
     }
 
     #[test]
     fn lists_are_padded_or_travel_as_one() {
-        assert_eq!((ladder(&SQLITE, 3), ladder(&SQLITE, 256), ladder(&POSTGRES, 3)), (4, 256, 3));
-        assert!(SQLITE.statement(Sql::Watch, 4).text.ends_with("id IN (?, ?, ?, ?)"));
+        assert_eq!(
+            (
+                ladder(&SQLITE, 3),
+                ladder(&SQLITE, 256),
+                ladder(&POSTGRES, 3)
+            ),
+            (4, 256, 3)
+        );
+        assert!(
+            SQLITE
+                .statement(Sql::Watch, 4)
+                .text
+                .ends_with("id IN (?, ?, ?, ?)")
+        );
         let watch = POSTGRES.statement(Sql::MoveShard, 4);
         assert!(watch.text.ends_with("id = ANY ($3)"), "{}", watch.text);
         assert_eq!(watch.list_at, Some(2));
@@ -350,7 +417,14 @@ mod tests {
     fn a_plain_text_leaves_out_what_is_as_usual() {
         for dialect in [&SQLITE, &POSTGRES] {
             let width = shape(dialect, Sql::InsertHistory).width;
-            assert_eq!((width, shape(dialect, Sql::InsertTasks).width, shape(dialect, Sql::InsertBorn).width), (41, 21, 22));
+            assert_eq!(
+                (
+                    width,
+                    shape(dialect, Sql::InsertTasks).width,
+                    shape(dialect, Sql::InsertBorn).width
+                ),
+                (41, 21, 22)
+            );
             let mut rows = vec![Value::from(7); 2 * width];
             for row in rows.chunks_mut(width) {
                 for (place, value) in &shape(dialect, Sql::InsertHistory).usual {
@@ -358,9 +432,20 @@ mod tests {
                 }
             }
             let plain = dialect.fitting(Sql::InsertHistory, 2, &rows);
-            assert_eq!(plain.order.len(), 34, "17 of 41 values of each row: {}", plain.text);
+            assert_eq!(
+                plain.order.len(),
+                34,
+                "17 of 41 values of each row: {}",
+                plain.text
+            );
             rows[width + 10] = Value::from("a key");
-            assert!(dialect.fitting(Sql::InsertHistory, 2, &rows).order.is_empty(), "one keyed row makes it full");
+            assert!(
+                dialect
+                    .fitting(Sql::InsertHistory, 2, &rows)
+                    .order
+                    .is_empty(),
+                "one keyed row makes it full"
+            );
         }
     }
 }

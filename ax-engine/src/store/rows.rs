@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ax_core::{
-    CancelMark, Error, JobName, Key, Namespace, NodeId, OnLost, Priority, RunId,
-    State, Status, TaskId, Tick, Timestamp, Token,
+    CancelMark, Error, JobName, Key, Namespace, NodeId, OnLost, Priority, RunId, State, Status,
+    TaskId, Tick, Timestamp, Token,
 };
 
-use super::cells::{count, duration, job_of, millis, namespace_of, on_lost_of, parse_tags, priority_of, state_of};
+use super::cells::{
+    count, duration, job_of, millis, namespace_of, on_lost_of, parse_tags, priority_of, state_of,
+};
 use crate::db::{Row, Value};
 
 /// A task to insert, with every value decided.

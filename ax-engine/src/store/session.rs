@@ -129,8 +129,13 @@ impl Desk<'_> {
     ) -> DbResult<u64> {
         let mut touched = 0;
         for list in list.chunks(MAX_ROWS) {
-            let statement = self.dialect.statement(sql, ladder(self.dialect, list.len()));
-            touched += self.conn.execute(statement, with_list(self.dialect, fixed, list)).await?;
+            let statement = self
+                .dialect
+                .statement(sql, ladder(self.dialect, list.len()));
+            touched += self
+                .conn
+                .execute(statement, with_list(self.dialect, fixed, list))
+                .await?;
         }
         Ok(touched)
     }
@@ -144,8 +149,13 @@ impl Desk<'_> {
     ) -> DbResult<Vec<Row>> {
         let mut rows = Vec::new();
         for list in list.chunks(MAX_ROWS) {
-            let statement = self.dialect.statement(sql, ladder(self.dialect, list.len()));
-            let mut page = self.conn.fetch(statement, with_list(self.dialect, fixed, list)).await?;
+            let statement = self
+                .dialect
+                .statement(sql, ladder(self.dialect, list.len()));
+            let mut page = self
+                .conn
+                .fetch(statement, with_list(self.dialect, fixed, list))
+                .await?;
             if rows.is_empty() {
                 rows = page;
             } else {
