@@ -263,10 +263,13 @@ impl Rooms {
             running: self.running.clone(),
         });
         let (plain, keyed) = (Arc::new(plain), Arc::new(keyed));
-        let plain_submitter = submitter.clone();
-        services.start("submit", move |stop| {
-            submit::run_plain(plain_submitter.clone(), plain.clone(), stop)
-        });
+        let writers = self.node.store.db().dialect().writers();
+        for _ in 0..writers {
+            let (submitter, plain) = (submitter.clone(), plain.clone());
+            services.start("submit", move |stop| {
+                submit::run_plain(submitter.clone(), plain.clone(), stop)
+            });
+        }
         services.start("submit keyed", move |stop| {
             submit::run_keyed(submitter.clone(), keyed.clone(), stop)
         });
@@ -279,7 +282,10 @@ impl Rooms {
             trigger: self.trigger.clone(),
             executor: self.executor.clone(),
         });
-        services.start("report", move |stop| report::run(reporter.clone(), stop));
+        for _ in 0..writers {
+            let reporter = reporter.clone();
+            services.start("report", move |stop| report::run(reporter.clone(), stop));
+        }
 
         let room = Arc::new(Trigger {
             node: self.node.clone(),

@@ -11,6 +11,7 @@ use crate::db::{Statement, Value};
 /// How one database writes the few things that differ.
 pub struct Dialect {
     pub(super) name: &'static str,
+    pub(super) writers: usize,
     /// The database's now in milliseconds; `None`: the driver binds the host's now as the last parameter.
     pub(super) now: Option<&'static str>,
     /// Whether placeholders carry numbers (`$3`) or stand in the order of their use (`?`).
@@ -55,6 +56,7 @@ pub(super) enum Lists {
 /// SQLite 3.35 or later.
 pub static SQLITE: Dialect = Dialect {
     name: "sqlite",
+    writers: 1,
     now: None,
     placeholders: Placeholders::InOrder,
     lists: Lists::InPlace,
@@ -71,6 +73,7 @@ pub static SQLITE: Dialect = Dialect {
 /// PostgreSQL 13 or later.
 pub static POSTGRES: Dialect = Dialect {
     name: "postgres",
+    writers: 2,
     now: Some("(floor(extract(epoch from statement_timestamp()) * 1000))::bigint"),
     placeholders: Placeholders::Numbered,
     lists: Lists::Array,
@@ -89,6 +92,13 @@ impl Dialect {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// How many transactions that write are worth having under way at once: where only one can write, one; where commits
+    /// share a flush of the log, two, because callers that wait for an answer otherwise come in two halves by turns.
+    #[must_use]
+    pub const fn writers(&self) -> usize {
+        self.writers
     }
 
     /// The statement that fits rows with these values: without those that are as usual in all of them.
