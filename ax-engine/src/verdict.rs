@@ -46,7 +46,7 @@ pub struct Case<'a> {
 pub fn decide(ended: Ended, case: &Case<'_>) -> End {
     match ended {
         Ended::Returned(Ok(result)) => succeeded(result, case.limits),
-        Ended::Returned(Err(_)) if case.why == Some(Signal::Shutdown) => hand_back(),
+        Ended::Returned(Err(_)) if was_cut_off(case.why) => hand_back(),
         Ended::Returned(Err(error)) => failed(&error, case),
         Ended::Panicked(message) => retry(
             &format!("panicked: {message}"),
@@ -64,6 +64,11 @@ pub fn decide(ended: Ended, case: &Case<'_>) -> End {
             error: text(&error, case),
         },
     }
+}
+
+/// Whether the handler was asked to end for a reason that is this node's: its error then says nothing about the task.
+fn was_cut_off(why: Option<Signal>) -> bool {
+    matches!(why, Some(Signal::Shutdown | Signal::LeaseLost | Signal::Stale))
 }
 
 fn succeeded(result: String, limits: &Limits) -> End {
@@ -184,8 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn a_shutdown_spends_nothing_and_a_success_in_it_counts() {
+    fn an_end_of_the_node_spends_nothing_and_a_success_in_it_counts() {
         let shut = |case: &mut Case<'_>| case.why = Some(Signal::Shutdown);
+        let lost = |case: &mut Case<'_>| case.why = Some(Signal::LeaseLost);
+        assert!(matches!(check(error(), lost), End::Release { .. }));
+        let late = |case: &mut Case<'_>| case.why = Some(Signal::Timeout);
+        assert!(matches!(check(error(), late), End::Retry { .. }));
         assert!(matches!(check(error(), shut), End::Release { .. }));
         assert!(matches!(
             check(Ended::HandedBack, |_| {}),
