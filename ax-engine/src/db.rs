@@ -33,11 +33,14 @@ pub use value::{Row, Value};
 
 /// Which connections a call may take. Calls of two lanes never wait for each other's pool.
 ///
-/// On SQLite `Write` and `Settle` share the one writer; in memory all lanes share the one connection.
+/// On SQLite `Write`, `Keyed` and `Settle` share the one writer; in memory all lanes share the one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// Submits, claims and operators' changes.
     Write,
+    /// Submits with keys, which may have to wait for somebody else's open transaction: they wait only for each other, and
+    /// not long.
+    Keyed,
     /// Outcomes.
     Settle,
     /// Discovery and everything that only reads.
@@ -48,7 +51,13 @@ pub enum Lane {
 
 impl Lane {
     /// All lanes.
-    pub const ALL: [Self; 4] = [Self::Write, Self::Settle, Self::Read, Self::Beat];
+    pub const ALL: [Self; 5] = [
+        Self::Write,
+        Self::Keyed,
+        Self::Settle,
+        Self::Read,
+        Self::Beat,
+    ];
 }
 
 /// One statement, rendered once per dialect, variant and number of rows, and kept for the life of the process.

@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::submit::{self, Submitter};
 use crate::trigger::{self, Trigger, TriggerHandle};
 use crate::witness::Witness;
-use crate::{outcomes, watch};
+use crate::{outcomes, strays, watch};
 
 /// How long the last outcomes of a shutdown may take to be written.
 const LAST_SETTLE: Duration = Duration::from_secs(5);
@@ -217,6 +217,10 @@ impl Engine {
             }
         }
         self.services.stop().await;
+        // What is held here by a claim whose answer was lost goes back too, or it would count as lost with this node.
+        if let Err(error) = strays::give_back(&self.node, &self.running).await {
+            tracing::warn!(%error, "failed to give back stray claims; the others find them later");
+        }
         cluster::leave(&self.node, &self.witness).await;
         self.node.outcomes.close();
         self.node.store.db().close().await;
@@ -230,7 +234,7 @@ impl Engine {
     async fn idle_within(&self, limit: Duration) -> bool {
         tokio::select! {
             biased;
-            () = self.executor.idle() => true,
+            () = self.running.quiet() => true,
             () = self.node.world.clock.sleep(limit) => false,
         }
     }
@@ -280,7 +284,6 @@ impl Rooms {
             slots: self.slots.clone(),
             running: self.running.clone(),
             trigger: self.trigger.clone(),
-            executor: self.executor.clone(),
         });
         for _ in 0..writers {
             let reporter = reporter.clone();

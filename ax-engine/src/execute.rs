@@ -12,7 +12,7 @@ use std::time::Duration;
 use ax_core::{JobResult, RetryPolicy, Timestamp};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::job::{ContextParts, Handler, JobCall, JobContext, JobKind, RegisteredJob};
 use crate::node::Node;
@@ -29,7 +29,6 @@ pub struct Executor {
     running: Arc<Running>,
     report: ReportHandle,
     queues: [Mutex<VecDeque<Arc<Attempt>>>; 2],
-    idle: Notify,
 }
 
 impl Executor {
@@ -46,7 +45,6 @@ impl Executor {
             running,
             report,
             queues: Default::default(),
-            idle: Notify::new(),
         }
     }
 
@@ -62,7 +60,12 @@ impl Executor {
             }
         }
         self.slots.claimed(kind, asked, got);
-        self.start_queued(kind);
+        if self.node.is_leaving() {
+            // A claim that was under way when the shutdown began.
+            self.hand_back_queued();
+        } else {
+            self.start_queued(kind);
+        }
     }
 
     /// Hands back what was claimed and has not started; for a shutdown.
@@ -73,17 +76,6 @@ impl Executor {
                 self.slots.unqueue(kind);
                 self.finish(attempt, Ended::HandedBack, None);
             }
-        }
-    }
-
-    /// Waits until no handler runs and every outcome is written.
-    pub async fn idle(&self) {
-        loop {
-            let notified = self.idle.notified();
-            if self.running.is_empty() {
-                return;
-            }
-            tokio::select! { biased; () = notified => {}, () = self.node.world.clock.sleep(Duration::from_millis(5)) => {} }
         }
     }
 
@@ -231,11 +223,6 @@ impl Executor {
             started_at,
             finished_at,
         });
-    }
-
-    /// Tells who waits for idleness to look again.
-    pub fn settled(&self) {
-        self.idle.notify_waiters();
     }
 }
 

@@ -203,9 +203,7 @@ impl Node {
             .clone();
         match owned.list.get(self.world.random.below(owned.list.len())) {
             Some(shard) => i64::from(*shard),
-            None if self.config.roles.trigger || self.config.roles.execute => {
-                self.identity().inbox
-            }
+            None if self.config.roles.trigger || self.config.roles.execute => self.identity().inbox,
             None => self.world.random.below(usize::from(SHARDS)) as i64,
         }
     }

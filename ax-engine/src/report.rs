@@ -11,7 +11,6 @@ use std::time::Duration;
 use ax_core::{State, Timestamp};
 use tokio::sync::{Mutex, mpsc};
 
-use crate::execute::Executor;
 use crate::node::{Node, count};
 use crate::outcomes::written_outcome;
 use crate::running::{Attempt, Running, Signal};
@@ -65,8 +64,6 @@ pub struct Reporter {
     pub running: Arc<Running>,
     /// Who takes retries.
     pub trigger: TriggerHandle,
-    /// Who waits for idleness.
-    pub executor: Arc<Executor>,
 }
 
 /// First and longest pause between two tries to write the same batch.
@@ -128,7 +125,6 @@ async fn settle(reporter: &Reporter, batch: Vec<Finished>, stop: &Stop) {
     for (finished, settled) in batch.into_iter().zip(settled) {
         conclude(reporter, &finished, settled);
     }
-    reporter.executor.settled();
 }
 
 fn settlement(finished: &Finished) -> Settlement {

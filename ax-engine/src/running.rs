@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ax_core::{TaskId, Token};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::job::JobKind;
@@ -83,6 +84,7 @@ impl Attempt {
 pub struct Running {
     attempts: Mutex<HashMap<(TaskId, Token), Arc<Attempt>>>,
     claiming: Mutex<HashSet<Token>>,
+    quieted: Notify,
 }
 
 impl Running {
@@ -100,6 +102,7 @@ impl Running {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&token);
+        self.tell_if_quiet();
     }
 
     /// Whether a row that the database shows as running here is known here. Ask only after the row was read.
@@ -120,6 +123,35 @@ impl Running {
     /// Its outcome is written, or known to count no more.
     pub fn remove(&self, attempt: &Attempt) {
         self.with(|all| all.remove(&key(attempt)));
+        self.tell_if_quiet();
+    }
+
+    /// Waits until nothing is held and no claim is under way.
+    pub async fn quiet(&self) {
+        loop {
+            // Armed before the look, so that an end in between is not missed.
+            let mut quieted = std::pin::pin!(self.quieted.notified());
+            quieted.as_mut().enable();
+            if self.is_quiet() {
+                return;
+            }
+            quieted.await;
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.is_empty()
+            && self
+                .claiming
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty()
+    }
+
+    fn tell_if_quiet(&self) {
+        if self.is_quiet() {
+            self.quieted.notify_waiters();
+        }
     }
 
     /// Signals one attempt.

@@ -116,7 +116,9 @@ pub async fn run_plain(submitter: Arc<Submitter>, lane: Arc<Lane>, stop: Stop) {
             .collect();
         let token = submitter.node.world.random.token();
         let births = submitter.births(&mut rows, token);
-        submitter.running.claim_begins(token);
+        if births.iter().any(Option::is_some) {
+            submitter.running.claim_begins(token);
+        }
         let mut placed = submitter.node.store.submit(&rows).await;
         submitter.resolve(&rows, &mut placed, &stop).await;
         let answers = submitter.place(&rows, &births, placed);

@@ -347,7 +347,10 @@ impl Loop {
                 owned: owned(&trigger.node),
             };
             let found = trigger.node.store.due(&request).await;
-            trigger.handle.tell(Note::Scanned { scan: Box::new(scan), found });
+            trigger.handle.tell(Note::Scanned {
+                scan: Box::new(scan),
+                found,
+            });
         }));
     }
 

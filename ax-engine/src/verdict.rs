@@ -68,7 +68,10 @@ pub fn decide(ended: Ended, case: &Case<'_>) -> End {
 
 /// Whether the handler was asked to end for a reason that is this node's: its error then says nothing about the task.
 fn was_cut_off(why: Option<Signal>) -> bool {
-    matches!(why, Some(Signal::Shutdown | Signal::LeaseLost | Signal::Stale))
+    matches!(
+        why,
+        Some(Signal::Shutdown | Signal::LeaseLost | Signal::Stale)
+    )
 }
 
 fn succeeded(result: String, limits: &Limits) -> End {

@@ -32,7 +32,9 @@ impl Share {
         members.sort_unstable_by_key(|member| member.node);
         let of = Some((me, members));
         if self.of != of {
-            self.shards = of.as_ref().map_or(ShardSet::EMPTY, |(me, members)| desired(*me, members));
+            self.shards = of
+                .as_ref()
+                .map_or(ShardSet::EMPTY, |(me, members)| desired(*me, members));
             self.of = of;
         }
         Change {

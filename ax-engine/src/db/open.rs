@@ -85,6 +85,8 @@ impl From<sqlx::PgPool> for Source {
 pub struct OpenOptions {
     /// Connections for submits and claims (PostgreSQL).
     pub write: usize,
+    /// Connections for submits with keys (PostgreSQL).
+    pub keyed: usize,
     /// Connections for outcomes (PostgreSQL).
     pub settle: usize,
     /// Connections that only read.
@@ -101,6 +103,7 @@ impl OpenOptions {
     pub fn new(host_now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self {
             write: 6,
+            keyed: 2,
             settle: 3,
             read: 3,
             beat: 2,
@@ -113,6 +116,7 @@ impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenOptions")
             .field("write", &self.write)
+            .field("keyed", &self.keyed)
             .field("settle", &self.settle)
             .field("read", &self.read)
             .field("beat", &self.beat)

@@ -29,6 +29,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The server ends a statement after this time (30 s).
 const SETTINGS: &str = "SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = 60000; \
      SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// What a submit with keys waits for somebody else's open transaction (1 s) before it says so.
+const SETTINGS_OF_KEYED: &str = "SET lock_timeout = 1000";
 /// The longest wait for an answer: a little more than the server gives itself.
 const ANSWER: Duration = Duration::from_secs(35);
 /// The longest wait for an answer to a heartbeat: a lease must not run out behind a dead connection.
@@ -37,6 +39,7 @@ const ANSWER_TO_BEAT: Duration = Duration::from_secs(5);
 struct Postgres {
     options: PgConnectOptions,
     write: Arc<Pool<PgConnection>>,
+    keyed: Arc<Pool<PgConnection>>,
     settle: Arc<Pool<PgConnection>>,
     read: Arc<Pool<PgConnection>>,
     beat: Arc<Pool<PgConnection>>,
@@ -66,6 +69,7 @@ pub(super) async fn open(
             .statement_cache_capacity(PREPARED)
             .disable_statement_logging(),
         write: pool(options.write),
+        keyed: pool(options.keyed),
         settle: pool(options.settle),
         read: pool(options.read),
         beat: pool(options.beat),
@@ -78,6 +82,7 @@ impl Postgres {
     const fn pool(&self, lane: Lane) -> &Arc<Pool<PgConnection>> {
         match lane {
             Lane::Write => &self.write,
+            Lane::Keyed => &self.keyed,
             Lane::Settle => &self.settle,
             Lane::Read => &self.read,
             Lane::Beat => &self.beat,
@@ -87,7 +92,7 @@ impl Postgres {
     async fn borrow(&self, lane: Lane) -> DbResult<Box<dyn Connection>> {
         let mut loan = self.pool(lane).borrow().await?;
         if loan.is_empty() {
-            loan.fill(self.connect().await?);
+            loan.fill(self.connect(lane).await?);
         }
         let limit = if lane == Lane::Beat {
             ANSWER_TO_BEAT
@@ -97,10 +102,13 @@ impl Postgres {
         Ok(Box::new(Lent { loan, limit }))
     }
 
-    async fn connect(&self) -> DbResult<PgConnection> {
+    async fn connect(&self, lane: Lane) -> DbResult<PgConnection> {
         let opening = async {
             let mut conn = self.options.connect().await?;
             sqlx::raw_sql(SETTINGS).execute(&mut conn).await?;
+            if lane == Lane::Keyed {
+                sqlx::raw_sql(SETTINGS_OF_KEYED).execute(&mut conn).await?;
+            }
             #[cfg(target_os = "linux")]
             nodelay::switch_on(&mut conn, self.options.get_port()).await?;
             Ok(conn)

@@ -116,7 +116,7 @@ fn is_memory(options: &SqliteConnectOptions) -> bool {
 impl Sqlite {
     async fn borrow(&self, lane: Lane) -> DbResult<Box<dyn Connection>> {
         let pool = match lane {
-            Lane::Write | Lane::Settle => &self.writer,
+            Lane::Write | Lane::Keyed | Lane::Settle => &self.writer,
             Lane::Beat => &self.beat,
             Lane::Read => &self.readers,
         };

@@ -85,8 +85,9 @@ pub(super) async fn fetch_payloads<'a>(
         payloads.insert(TaskId::from_bytes(row.id(0)?), Arc::clone(row.text(1)?));
     }
     for task in &mut apart {
-        if let Some(payload) = payloads.remove(&task.id) {
-            task.payload = payload;
+        // Two rounds of one task share its payload.
+        if let Some(payload) = payloads.get(&task.id) {
+            task.payload = Arc::clone(payload);
         }
     }
     Ok(())

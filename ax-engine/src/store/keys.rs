@@ -5,11 +5,11 @@
 
 use ax_core::{Error, KeyMode, TaskId, Timestamp};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join};
 
 use super::cells::millis;
 use super::rows::Claimed;
-use super::session::{Desk, Sent, again};
+use super::session::{Desk, Sent, again, pause_before_retry};
 use super::submit::{
     Inserted, blames_a_row, insert_extras, insert_missing, insert_pending, refused,
 };
@@ -45,18 +45,23 @@ impl Store {
         if rows.is_empty() {
             return Vec::new();
         }
-        let mut blamed = None;
-        let placed = again!(self, sent => async {
-            let placed = self.submit_keyed_once(rows, sent).await;
-            blamed = placed.as_ref().err().map(blames_a_row);
-            placed
-        });
-        match placed {
-            Ok(placed) => placed.into_iter().map(Ok).collect(),
-            Err(_) if blamed == Some(true) && rows.len() > 1 => {
-                self.submit_keyed_halves(rows).await
+        let mut tries = 0;
+        loop {
+            let sent = if tries == 0 { Sent::First } else { Sent::Again };
+            let error = match self.submit_keyed_once(rows, sent).await {
+                Ok(placed) => return placed.into_iter().map(Ok).collect(),
+                Err(error) => error,
+            };
+            if rows.len() > 1
+                && (blames_a_row(&error) || (tries > 0 && error.kind() == DbErrorKind::Retry))
+            {
+                return self.submit_keyed_halves(rows).await;
             }
-            Err(error) => refused(rows.len(), &error),
+            let Some(pause) = pause_before_retry(&error, tries) else {
+                return refused(rows.len(), &error.into());
+            };
+            self.db.pause(pause).await;
+            tries += 1;
         }
     }
 
@@ -69,7 +74,7 @@ impl Store {
     }
 
     async fn submit_keyed_once(&self, rows: &[TaskRow], sent: Sent) -> DbResult<Vec<KeyPlaced>> {
-        let mut tx = self.begin(Lane::Write).await?;
+        let mut tx = self.begin(Lane::Keyed).await?;
         let placed = place(&mut tx.desk(), rows, sent).await;
         // The first sending was committed while this one waited for it, or one id stands twice in the batch.
         let placed = placed.map_err(|error| match error.kind() {
@@ -79,15 +84,16 @@ impl Store {
         tx.end(placed).await
     }
 
-    /// Inserts each half by itself, down to the row that is to blame.
+    /// Inserts each half by itself, down to the row that is to blame, or whose key somebody holds in an open transaction:
+    /// side by side, so that one waits for its key and the others do not.
     fn submit_keyed_halves<'a>(
         &'a self,
         rows: &'a [TaskRow],
     ) -> BoxFuture<'a, Vec<Result<KeyPlaced, Error>>> {
         async move {
             let (left, right) = rows.split_at(rows.len() / 2);
-            let mut answers = self.submit_keyed(left).await;
-            answers.extend(self.submit_keyed(right).await);
+            let (mut answers, more) = join(self.submit_keyed(left), self.submit_keyed(right)).await;
+            answers.extend(more);
             answers
         }
         .boxed()
@@ -202,6 +208,10 @@ async fn place_one(desk: &mut Desk<'_>, row: &TaskRow) -> DbResult<KeyPlaced> {
             return insert_mine(desk, row).await;
         }
         if found.int(4)? == 0 {
+            if !none_finished(desk, std::slice::from_ref(row)).await? {
+                // Sent before, and run meanwhile: whoever holds the key now came after it.
+                return Ok(KeyPlaced::New);
+            }
             return yield_to(desk, row, holder).await;
         }
         if take_key(desk, name, (holder, row.id), period_end(row)).await? {
