@@ -55,7 +55,10 @@ impl Database {
         let url = server.clone().database(&name).to_url_lossy().to_string();
         Ok(Database {
             url,
-            keep: Keep::Postgres { server: Box::new(server), name },
+            keep: Keep::Postgres {
+                server: Box::new(server),
+                name,
+            },
         })
     }
 

@@ -11,7 +11,11 @@ use crate::ledger::{Ledger, Start};
 
 /// Notes how late it starts.
 #[ax_job(name = "bench.arrival")]
-pub(crate) async fn arrival(due_us: i64, ctx: JobContext, ledger: State<Arc<Ledger>>) -> JobResult<()> {
+pub(crate) async fn arrival(
+    due_us: i64,
+    ctx: JobContext,
+    ledger: State<Arc<Ledger>>,
+) -> JobResult<()> {
     let start = Start {
         fence: ctx.fence(),
         late: wall_micros() - due_us,
@@ -46,7 +50,8 @@ pub(crate) async fn start(database: &str, ledger: Ledger) -> Result<Ax, ax_sdk::
 /// Runs until it is killed or its standard input ends.
 pub(crate) async fn run(arguments: NodeArguments) -> anyhow::Result<()> {
     let ax = start(&arguments.database, Ledger::open(&arguments.ledger)?).await?;
-    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
+    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()))
+        .await??;
     ax.shutdown().await;
     Ok(())
 }

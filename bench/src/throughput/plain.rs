@@ -94,7 +94,11 @@ impl Plain {
     }
 
     /// One row, one statement, by many callers at once, each with a connection where the database has several writers.
-    pub(crate) async fn submit_by_callers(&self, callers: usize, n: usize) -> anyhow::Result<Duration> {
+    pub(crate) async fn submit_by_callers(
+        &self,
+        callers: usize,
+        n: usize,
+    ) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         let loops = (0..callers).map(|_| async {
             for _ in 0..n / callers {

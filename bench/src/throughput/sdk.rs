@@ -51,7 +51,10 @@ async fn start_with(
         config.async_slots = SLOTS;
         change(config);
     };
-    let jobs = Ax::builder(url).only_given_jobs().job(noop::JOB).job(pickup::JOB);
+    let jobs = Ax::builder(url)
+        .only_given_jobs()
+        .job(noop::JOB)
+        .job(pickup::JOB);
     Ok(jobs.state(times).configure(wide).start().await?)
 }
 
@@ -72,7 +75,11 @@ pub(crate) async fn submit_one_by_one(url: &str, n: usize) -> anyhow::Result<Dur
 }
 
 /// Single submits by many callers at once.
-pub(crate) async fn submit_by_callers(url: &str, callers: usize, n: usize) -> anyhow::Result<Duration> {
+pub(crate) async fn submit_by_callers(
+    url: &str,
+    callers: usize,
+    n: usize,
+) -> anyhow::Result<Duration> {
     let ax = start(url, |_| {}).await?;
     let begun = Instant::now();
     let mut set = tokio::task::JoinSet::new();
