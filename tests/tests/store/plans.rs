@@ -10,9 +10,14 @@ async fn filled() -> Option<(TestDatabase, PgConnection)> {
     let database = fresh(Kind::Postgres).await?;
     database.store().await;
     let mut conn = PgConnection::connect(database.url()).await.unwrap();
-    let columns = "id, namespace, job, state, priority, ready_at, shard, payload, created_at, token, node";
+    let columns =
+        "id, namespace, job, state, priority, ready_at, shard, payload, created_at, token, node";
     let id = "decode(md5(n::text), 'hex')";
-    let rows = |table: &str, (from, to): (i64, i64), state: i64, ready_at: &str, more: (&str, &str)| {
+    let rows = |table: &str,
+                (from, to): (i64, i64),
+                state: i64,
+                ready_at: &str,
+                more: (&str, &str)| {
         format!(
             "INSERT INTO {table} ({columns}{}) SELECT {id}, 'default', 'job' || n % 7, {state}, n % 10, {ready_at}, n % 1024, \
              '{{}}', n, '\\x01', '\\x02'{} FROM generate_series({from}, {to}) AS s (n)",
@@ -27,7 +32,10 @@ async fn filled() -> Option<(TestDatabase, PgConnection)> {
         rows("ax_history", (300_000, 500_000), 3, "n", finished),
         "ANALYZE".to_owned(),
     ] {
-        sqlx::query(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+        sqlx::query(AssertSqlSafe(sql))
+            .execute(&mut conn)
+            .await
+            .unwrap();
     }
     Some((database, conn))
 }
@@ -37,12 +45,24 @@ async fn plans(conn: &mut PgConnection, sql: Sql, rows: usize, values: &str) -> 
     let text = POSTGRES.statement(sql, rows).text;
     let mut plans = Vec::new();
     for mode in ["force_generic_plan", "force_custom_plan"] {
-        for sql in [format!("SET plan_cache_mode = {mode}"), format!("PREPARE hot AS {text}")] {
-            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *conn).await.unwrap();
+        for sql in [
+            format!("SET plan_cache_mode = {mode}"),
+            format!("PREPARE hot AS {text}"),
+        ] {
+            sqlx::raw_sql(AssertSqlSafe(sql))
+                .execute(&mut *conn)
+                .await
+                .unwrap();
         }
         let explain = format!("EXPLAIN EXECUTE hot ({values})");
-        let lines: Vec<String> = sqlx::query_scalar(AssertSqlSafe(explain)).fetch_all(&mut *conn).await.unwrap();
-        sqlx::raw_sql("DEALLOCATE hot").execute(&mut *conn).await.unwrap();
+        let lines: Vec<String> = sqlx::query_scalar(AssertSqlSafe(explain))
+            .fetch_all(&mut *conn)
+            .await
+            .unwrap();
+        sqlx::raw_sql("DEALLOCATE hot")
+            .execute(&mut *conn)
+            .await
+            .unwrap();
         plans.push(lines.join("\n"));
     }
     plans
@@ -56,8 +76,13 @@ fn list(value: &str, times: usize) -> String {
 /// A claim of 256 out of a table of a few thousand: reading the whole table would look cheaper to a plan made for the list.
 #[tokio::test]
 async fn postgres_finds_a_long_list_in_a_short_table_by_its_key() {
-    let Some((_database, mut conn)) = filled().await else { return };
-    for sql in ["DELETE FROM ax_task WHERE ready_at > 3000000000000", "VACUUM FULL ANALYZE ax_task"] {
+    let Some((_database, mut conn)) = filled().await else {
+        return;
+    };
+    for sql in [
+        "DELETE FROM ax_task WHERE ready_at > 3000000000000",
+        "VACUUM FULL ANALYZE ax_task",
+    ] {
         sqlx::query(sql).execute(&mut conn).await.unwrap();
     }
     let id = "'\\x00000000000000000000000000000001'";
@@ -67,13 +92,18 @@ async fn postgres_finds_a_long_list_in_a_short_table_by_its_key() {
         (Sql::DeleteSettled, format!("{id}, {}", list(id, 256))),
     ] {
         let plan = &plans(&mut conn, sql, 256, &values).await[0];
-        assert!(plan.contains("ax_task_pkey") && !plan.contains("Seq Scan on ax_task"), "{sql:?}\n{plan}");
+        assert!(
+            plan.contains("ax_task_pkey") && !plan.contains("Seq Scan on ax_task"),
+            "{sql:?}\n{plan}"
+        );
     }
 }
 
 #[tokio::test]
 async fn postgres_serves_hot_statements_by_their_index() {
-    let Some((_database, mut conn)) = filled().await else { return };
+    let Some((_database, mut conn)) = filled().await else {
+        return;
+    };
     let id = "'\\x00000000000000000000000000000001'";
     let owned = "decode(repeat('01', 1024), 'hex')";
     let lanes = ["0, 0, 100"; 10].join(", ");
@@ -92,7 +122,10 @@ async fn postgres_serves_hot_statements_by_their_index() {
     ];
     for (sql, rows, values) in by_id {
         for plan in plans(&mut conn, sql, rows, &values).await {
-            assert!(plan.contains("ax_task_pkey") && !plan.contains("Seq Scan on ax_task"), "{sql:?}\n{plan}");
+            assert!(
+                plan.contains("ax_task_pkey") && !plan.contains("Seq Scan on ax_task"),
+                "{sql:?}\n{plan}"
+            );
         }
     }
     let by_time = [
@@ -105,22 +138,43 @@ async fn postgres_serves_hot_statements_by_their_index() {
     ];
     for (sql, values) in by_time {
         for plan in plans(&mut conn, sql, 1, &values).await {
-            assert!(plan.contains("ax_task_due") && !plan.contains("Seq Scan on ax_task"), "{sql:?}\n{plan}");
+            assert!(
+                plan.contains("ax_task_due") && !plan.contains("Seq Scan on ax_task"),
+                "{sql:?}\n{plan}"
+            );
             let due = matches!(sql, Sql::Due | Sql::DueAll);
-            let both = plan.lines().filter(|line| line.contains("Index Cond") && line.contains("ready_at <=") && line.contains("ROW(ready_at, shard) >="));
-            assert!(!due || both.count() == 10, "ten ranges, bounded on both sides: {sql:?}\n{plan}");
-            assert!(!due || !plan.contains("Sort"), "the index gives the order: {sql:?}\n{plan}");
+            let both = plan.lines().filter(|line| {
+                line.contains("Index Cond")
+                    && line.contains("ready_at <=")
+                    && line.contains("ROW(ready_at, shard) >=")
+            });
+            assert!(
+                !due || both.count() == 10,
+                "ten ranges, bounded on both sides: {sql:?}\n{plan}"
+            );
+            assert!(
+                !due || !plan.contains("Sort"),
+                "the index gives the order: {sql:?}\n{plan}"
+            );
         }
     }
     let history = [
         (Sql::ReadEnds, 64, list(id, 64), "ax_history_pkey"),
         (Sql::Outcomes, 64, list(id, 64), "ax_history_pkey"),
         (Sql::ReadHistory, 1, id.to_owned(), "ax_history_pkey"),
-        (Sql::ListHistoryByKey, 1, format!("'default', 'job1', 'k', {id}, 10"), "ax_history_key"),
+        (
+            Sql::ListHistoryByKey,
+            1,
+            format!("'default', 'job1', 'k', {id}, 10"),
+            "ax_history_key",
+        ),
     ];
     for (sql, rows, values, index) in history {
         for plan in plans(&mut conn, sql, rows, &values).await {
-            assert!(plan.contains(index) && !plan.contains("Seq Scan on ax_history"), "{sql:?}\n{plan}");
+            assert!(
+                plan.contains(index) && !plan.contains("Seq Scan on ax_history"),
+                "{sql:?}\n{plan}"
+            );
         }
     }
 }
