@@ -28,6 +28,7 @@ pub(crate) mod task {
     pub(crate) const MAX_RETRIES: usize = 14;
     pub(crate) const TIMEOUT_MS: usize = 15;
     pub(crate) const ON_LOST: usize = 16;
+    pub(crate) const CREATED_AT: usize = 17;
     pub(crate) const SCHEDULE: usize = 18;
     pub(crate) const SCHEDULED_AT: usize = 19;
     pub(crate) const ATTEMPT: usize = 22;

@@ -241,7 +241,7 @@ async fn keep_up(world: Arc<World>) {
 /// Waits until no task is live; whether that came in time.
 async fn ended(world: &World) -> bool {
     let end = world.executor.micros() + i64::try_from(ENDING.as_micros()).unwrap_or(0);
-    while Finale::of(&world.server.tables()).live > 0 {
+    while Finale::of(&world.server.tables(), world.server.now()).live > 0 {
         if world.executor.micros() > end {
             return false;
         }

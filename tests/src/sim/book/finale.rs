@@ -2,7 +2,9 @@
 
 use super::{Book, Pages};
 use crate::sim::check::Check;
-use crate::sim::columns::{id, id_opt, int, int_opt, key, node, schedule, shard, task, text};
+use crate::sim::columns::{
+    Record, id, id_opt, int, int_opt, key, node, schedule, shard, task, text,
+};
 use crate::sim::tables::{Pk, Table, Tables};
 use crate::sim::trace::short;
 
@@ -12,18 +14,24 @@ const SCHEDULE_LATE_MS: i64 = 8_000;
 /// What is still to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Finale {
-    /// Live rows that no schedule made.
+    /// Live rows, those that a schedule has just made excepted.
     pub(crate) live: usize,
+}
+
+/// How long a task of a schedule may live, in milliseconds: schedules never stop making new ones.
+const SCHEDULED_MS: i64 = 5_000;
+
+fn must_end(row: &Record, now: i64) -> bool {
+    row[task::SCHEDULE].is_null() || now - int(row, task::CREATED_AT) > SCHEDULED_MS
 }
 
 impl Finale {
     /// Counts what is live.
-    pub(crate) fn of(tables: &Tables) -> Finale {
-        let live = tables
-            .committed(Table::Task)
-            .values()
-            .filter(|row| row[task::SCHEDULE].is_null());
-        Finale { live: live.count() }
+    pub(crate) fn of(tables: &Tables, now: i64) -> Finale {
+        let live = tables.committed(Table::Task).values();
+        Finale {
+            live: live.filter(|row| must_end(row, now)).count(),
+        }
     }
 }
 
@@ -47,7 +55,7 @@ impl Book {
         for row in tables
             .committed(Table::Task)
             .values()
-            .filter(|row| row[task::SCHEDULE].is_null())
+            .filter(|row| must_end(row, now))
         {
             let due = now - int(row, task::READY_AT);
             let owner = id_opt(row, task::NODE);

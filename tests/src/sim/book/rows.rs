@@ -23,6 +23,15 @@ const EXPIRED: i64 = State::Expired.code() as i64;
 const LOST: i64 = AttemptEnd::Lost.code() as i64;
 const RETRIED: i64 = AttemptEnd::Retried.code() as i64;
 const TIMED_OUT: i64 = AttemptEnd::TimedOut.code() as i64;
+/// What only another submit changes.
+const CONTENTS: [usize; 6] = [
+    task::PAYLOAD,
+    task::DEADLINE,
+    task::TAGS,
+    task::MAX_RETRIES,
+    task::TIMEOUT_MS,
+    task::ON_LOST,
+];
 /// Workers that may die with a task.
 const LOST_LIMIT: i64 = 3;
 const ON_LOST_FAIL: i64 = OnLost::Fail.code() as i64;
@@ -226,7 +235,7 @@ impl Book {
                 self.must(pages, Check::LastClaim, !lost, || {
                     format!("{name} was lost while nobody ran it")
                 });
-                if old[task::PAYLOAD] != new[task::PAYLOAD] {
+                if CONTENTS.iter().any(|at| old[*at] != new[*at]) {
                     // Another submit replaced it: what was lost before is no longer its past.
                     let story = pages.tasks.entry(task).or_default();
                     story.at_most_once = int(new, task::ON_LOST) == ON_LOST_FAIL;
