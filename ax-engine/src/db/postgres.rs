@@ -29,8 +29,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The server ends a statement after this time (30 s).
 const SETTINGS: &str = "SET statement_timeout = 30000; SET idle_in_transaction_session_timeout = 60000; \
      SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE";
-/// What a submit with keys waits for somebody else's open transaction (1 s) before it says so.
-const SETTINGS_OF_KEYED: &str = "SET lock_timeout = 1000";
+/// What a submit with keys waits for somebody else's open transaction (half a second) before it tries again.
+const SETTINGS_OF_KEYED: &str = "SET lock_timeout = 500";
 /// The longest wait for an answer: a little more than the server gives itself.
 const ANSWER: Duration = Duration::from_secs(35);
 /// The longest wait for an answer to a heartbeat: a lease must not run out behind a dead connection.
