@@ -28,7 +28,7 @@ pub use stage::Stage;
 pub use worker::{DATABASE, LEASE_MS, Worker};
 
 /// The longest that a case waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Lets an outage last. Not for waiting until something has happened: that is awaited.
 pub async fn lasts(span: Duration) {

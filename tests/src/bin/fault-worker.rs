@@ -43,7 +43,11 @@ async fn main() -> anyhow::Result<()> {
     let url = std::env::var(DATABASE).with_context(|| format!("{DATABASE} names no database"))?;
     let lease = std::env::var(LEASE_MS).with_context(|| format!("{LEASE_MS} names no lease"))?;
     let lease = Duration::from_millis(lease.parse()?);
-    let builder = Ax::builder(url).only_given_jobs().job(poison::JOB).job(linger::JOB).job(note::JOB);
+    let builder = Ax::builder(url)
+        .only_given_jobs()
+        .job(poison::JOB)
+        .job(linger::JOB)
+        .job(note::JOB);
     let ax = builder
         .configure(|config| {
             config.lease = lease;
@@ -72,7 +76,10 @@ async fn main() -> anyhow::Result<()> {
 async fn load(ax: &Ax, n: u64) -> anyhow::Result<()> {
     let first = ax.now().plus(Duration::from_millis(500));
     let at = |k: u64| first.plus(Duration::from_millis(k * 1_000 / n));
-    for submitted in ax.submit_many((0..n).map(|k| note::task(format!("timer {k:04}")).at(at(k)))).await {
+    for submitted in ax
+        .submit_many((0..n).map(|k| note::task(format!("timer {k:04}")).at(at(k))))
+        .await
+    {
         submitted?;
     }
     say("loaded");

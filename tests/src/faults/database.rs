@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ax_engine::db::{Connection, Database, DbError, DbErrorKind, DbResult, Lane, Row, Statement, Value};
+use ax_engine::db::{
+    Connection, Database, DbError, DbErrorKind, DbResult, Lane, Row, Statement, Value,
+};
 use ax_engine::store::{Dialect, Sql};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -33,9 +35,17 @@ impl Database for FaultyDatabase {
 
     fn acquire(&self, lane: Lane) -> BoxFuture<'_, DbResult<Box<dyn Connection>>> {
         async move {
-            self.faults.come_through().await.map_err(|_| failed(DbErrorKind::Unreachable))?;
+            self.faults
+                .come_through()
+                .await
+                .map_err(|_| failed(DbErrorKind::Unreachable))?;
             let inner = Some(self.inner.acquire(lane).await?);
-            let lent = Lent { inner, lane, faults: self.faults.clone(), sent: Vec::new() };
+            let lent = Lent {
+                inner,
+                lane,
+                faults: self.faults.clone(),
+                sent: Vec::new(),
+            };
             Ok(Box::new(lent) as Box<dyn Connection>)
         }
         .boxed()
@@ -196,7 +206,9 @@ async fn perform(inner: Option<Box<dyn Connection>>, call: Call) -> DbResult<Ans
 
 async fn answer(inner: &mut dyn Connection, call: Call) -> DbResult<Answer> {
     Ok(match call {
-        Call::Execute(statement, values) => Answer::Touched(inner.execute(&statement, values).await?),
+        Call::Execute(statement, values) => {
+            Answer::Touched(inner.execute(&statement, values).await?)
+        }
         Call::Fetch(statement, values) => Answer::Rows(inner.fetch(&statement, values).await?),
         Call::Begin => done(inner.begin().await)?,
         Call::Commit => done(inner.commit().await)?,
@@ -209,7 +221,11 @@ fn done(result: DbResult<()>) -> DbResult<Answer> {
 }
 
 impl Connection for Lent {
-    fn execute<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<u64>> {
+    fn execute<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<u64>> {
         async move {
             match self.call(Call::Execute(*statement, values)).await? {
                 Answer::Touched(rows) => Ok(rows),
@@ -219,7 +235,11 @@ impl Connection for Lent {
         .boxed()
     }
 
-    fn fetch<'a>(&'a mut self, statement: &'a Statement, values: Vec<Value>) -> BoxFuture<'a, DbResult<Vec<Row>>> {
+    fn fetch<'a>(
+        &'a mut self,
+        statement: &'a Statement,
+        values: Vec<Value>,
+    ) -> BoxFuture<'a, DbResult<Vec<Row>>> {
         async move {
             match self.call(Call::Fetch(*statement, values)).await? {
                 Answer::Rows(rows) => Ok(self.skewed(statement.sql, rows)),

@@ -47,17 +47,29 @@ impl Line {
     /// When there is no free port.
     pub async fn to(server: &PgConnectOptions) -> Line {
         let server = (server.get_host().to_owned(), server.get_port());
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .expect("a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let order = watch::Sender::new(Order { speech: Speech::Carries, dead_below: 0 });
+        let order = watch::Sender::new(Order {
+            speech: Speech::Carries,
+            dead_below: 0,
+        });
         let numbers = watch::Sender::new(0);
         let listening = tokio::spawn(listen(listener, server, order.clone(), numbers.clone()));
-        Line { address, order, numbers, listening }
+        Line {
+            address,
+            order,
+            numbers,
+            listening,
+        }
     }
 
     /// The same options by way of this line.
     pub fn lead(&self, options: PgConnectOptions) -> PgConnectOptions {
-        options.host(&self.address.ip().to_string()).port(self.address.port())
+        options
+            .host(&self.address.ip().to_string())
+            .port(self.address.port())
     }
 
     /// From now on the line does this.
@@ -122,11 +134,18 @@ async fn bind_again(address: SocketAddr) -> TcpListener {
 }
 
 /// One connection, until a side closes it or the line goes down.
-async fn carry(client: TcpStream, server: (String, u16), number: u64, orders: watch::Receiver<Order>) {
+async fn carry(
+    client: TcpStream,
+    server: (String, u16),
+    number: u64,
+    orders: watch::Receiver<Order>,
+) {
     let mut down = orders.clone();
     let carried = async {
         speaks(&mut orders.clone(), number).await;
-        let Ok(server) = TcpStream::connect(server).await else { return };
+        let Ok(server) = TcpStream::connect(server).await else {
+            return;
+        };
         // Without this small messages wait for each other; correct all the same, but slow.
         let _slower = (client.set_nodelay(true), server.set_nodelay(true));
         let (from_client, to_client) = client.into_split();

@@ -19,7 +19,7 @@ use ax_engine::random::Random;
 use ax_engine::spawn::{Spawn as _, Threads};
 use tokio::sync::oneshot;
 
-use super::{FaultyDatabase, Faults, PATIENCE, Stage, until};
+use super::{Faults, FaultyDatabase, PATIENCE, Stage, until};
 use crate::databases::TestDatabase;
 
 /// What a node is started with.
@@ -65,7 +65,12 @@ impl<'a> Setup<'a> {
             shutdown: Duration::from_secs(5),
             ..Config::default()
         };
-        Setup { database, stage, jobs, config }
+        Setup {
+            database,
+            stage,
+            jobs,
+            config,
+        }
     }
 
     /// With other settings.
@@ -106,15 +111,30 @@ impl<'a> Setup<'a> {
             let real = db::open(source, OpenOptions::new(host_now)).await?;
             let database = Arc::new(FaultyDatabase::new(real, rules));
             let migrate = Migrate::Auto;
-            Engine::start(EngineParts { config, database, registry, states, world, migrate, file: None }).await
+            Engine::start(EngineParts {
+                config,
+                database,
+                registry,
+                states,
+                world,
+                migrate,
+                file: None,
+            })
+            .await
         };
         let engine = on(&threads, starting).await.expect("the node starts");
-        FaultyNode { inner: Arc::new(Inner { engine, threads }), faults }
+        FaultyNode {
+            inner: Arc::new(Inner { engine, threads }),
+            faults,
+        }
     }
 }
 
 /// Runs something on the engine's threads.
-async fn on<T: Send + 'static>(threads: &Threads, work: impl Future<Output = T> + Send + 'static) -> T {
+async fn on<T: Send + 'static>(
+    threads: &Threads,
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
     let (tell, told) = oneshot::channel();
     threads.engine(Box::pin(async move {
         // A case that has failed no longer listens.
@@ -152,7 +172,12 @@ impl FaultyNode {
     /// # Panics
     /// When the submit fails.
     pub async fn submit_untyped(&self, task: NewTask) -> TaskId {
-        self.engine().client().submit(task).await.expect("the submit succeeds").id()
+        self.engine()
+            .client()
+            .submit(task)
+            .await
+            .expect("the submit succeeds")
+            .id()
     }
 
     /// The outcome of the first round of a task, as somebody hears it who waits on this node.
@@ -172,7 +197,12 @@ impl FaultyNode {
     /// # Panics
     /// When the database does not answer, or there is no such task.
     pub async fn find(&self, id: TaskId) -> Task {
-        let found = self.engine().client().find(id).await.expect("the database answers");
+        let found = self
+            .engine()
+            .client()
+            .find(id)
+            .await
+            .expect("the database answers");
         found.expect("the task exists")
     }
 
@@ -181,13 +211,20 @@ impl FaultyNode {
     /// # Panics
     /// When it does not come to that.
     pub async fn found(&self, id: TaskId, wanted: impl Fn(&Task) -> bool) -> Task {
-        until("the wanted state of the task", async || Some(self.find(id).await).filter(&wanted)).await
+        until("the wanted state of the task", async || {
+            Some(self.find(id).await).filter(&wanted)
+        })
+        .await
     }
 
     /// Ends the node in order.
     pub async fn shutdown(self) {
         let inner = self.inner.clone();
-        on(&self.inner.threads, async move { inner.engine.shutdown().await }).await;
+        on(
+            &self.inner.threads,
+            async move { inner.engine.shutdown().await },
+        )
+        .await;
         self.inner.threads.close();
     }
 }

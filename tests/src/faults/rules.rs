@@ -74,14 +74,24 @@ struct Shared {
 impl Default for Faults {
     fn default() -> Faults {
         let weather = watch::Sender::new(Weather::Fair);
-        Faults { shared: Arc::new(Shared { rules: Mutex::default(), weather, skew: AtomicI64::new(0) }) }
+        Faults {
+            shared: Arc::new(Shared {
+                rules: Mutex::default(),
+                weather,
+                skew: AtomicI64::new(0),
+            }),
+        }
     }
 }
 
 impl Faults {
     /// The next `times` calls at this point meet the fault.
     pub fn strike(&self, point: Point, times: usize, fault: Fault) {
-        self.rules().push(Rule { point, left: times, fault });
+        self.rules().push(Rule {
+            point,
+            left: times,
+            fault,
+        });
     }
 
     /// How many strikes have not come yet.
@@ -107,7 +117,9 @@ impl Faults {
     /// The fault that strikes a call at one of the points where it is.
     pub(super) fn take(&self, is_at: impl Fn(Point) -> bool) -> Option<Fault> {
         let mut rules = self.rules();
-        let rule = rules.iter_mut().find(|rule| rule.left > 0 && is_at(rule.point))?;
+        let rule = rules
+            .iter_mut()
+            .find(|rule| rule.left > 0 && is_at(rule.point))?;
         rule.left -= 1;
         Some(rule.fault.clone())
     }
@@ -121,14 +133,19 @@ impl Faults {
             Weather::Cut => Err(Weather::Cut),
             Weather::Silent => {
                 // The sender lives as long as `self`.
-                let _over = weather.wait_for(|weather| *weather != Weather::Silent).await;
+                let _over = weather
+                    .wait_for(|weather| *weather != Weather::Silent)
+                    .await;
                 Err(Weather::Silent)
             }
         }
     }
 
     fn rules(&self) -> MutexGuard<'_, Vec<Rule>> {
-        self.shared.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .rules
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +163,10 @@ struct GateState {
 
 impl Default for GateState {
     fn default() -> GateState {
-        GateState { waiting: watch::Sender::new(0), open: watch::Sender::new(false) }
+        GateState {
+            waiting: watch::Sender::new(0),
+            open: watch::Sender::new(false),
+        }
     }
 }
 

@@ -21,8 +21,14 @@ struct Inner {
 
 impl Default for Stage {
     fn default() -> Stage {
-        let inner = Inner { notes: Mutex::default(), changed: Notify::new(), gate: Semaphore::new(0) };
-        Stage { inner: Arc::new(inner) }
+        let inner = Inner {
+            notes: Mutex::default(),
+            changed: Notify::new(),
+            gate: Semaphore::new(0),
+        };
+        Stage {
+            inner: Arc::new(inner),
+        }
     }
 }
 
@@ -36,7 +42,11 @@ impl Stage {
     /// The notes so far that begin with `prefix`.
     pub async fn all(&self, prefix: &str) -> Vec<String> {
         let notes = self.inner.notes.lock().await;
-        notes.iter().filter(|note| note.starts_with(prefix)).cloned().collect()
+        notes
+            .iter()
+            .filter(|note| note.starts_with(prefix))
+            .cloned()
+            .collect()
     }
 
     /// Waits until `n` notes begin with `prefix`.
@@ -58,7 +68,10 @@ impl Stage {
         };
         match tokio::time::timeout(PATIENCE, wait).await {
             Ok(found) => found,
-            Err(_) => panic!("{n} notes {prefix:?} did not come; there are {:?}", self.all("").await),
+            Err(_) => panic!(
+                "{n} notes {prefix:?} did not come; there are {:?}",
+                self.all("").await
+            ),
         }
     }
 

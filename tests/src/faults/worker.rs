@@ -31,7 +31,10 @@ impl Worker {
     /// When it does not start.
     pub async fn start(program: &str, url: &str, lease: Duration) -> Worker {
         let mut command = Command::new(program);
-        command.env(DATABASE, url).env(LEASE_MS, lease.as_millis().to_string()).kill_on_drop(true);
+        command
+            .env(DATABASE, url)
+            .env(LEASE_MS, lease.as_millis().to_string())
+            .kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the worker starts");
         let says = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -63,7 +66,10 @@ impl Worker {
     /// # Panics
     /// When it is gone.
     pub async fn tell(&mut self, line: &str) {
-        self.hears.write_all(format!("{line}\n").as_bytes()).await.expect("the worker listens");
+        self.hears
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .expect("the worker listens");
     }
 
     /// Kills it with SIGKILL and waits until it is gone.
@@ -80,6 +86,8 @@ impl Worker {
     /// When it does not.
     pub async fn ended(&mut self) -> ExitStatus {
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        ended.expect("the worker ends").expect("it can be waited for")
+        ended
+            .expect("the worker ends")
+            .expect("it can be waited for")
     }
 }

@@ -43,11 +43,23 @@ async fn failed_commits(db: &TestDatabase, times: usize) {
     let stage = Stage::default();
     let node = Setup::new(db, &stage, &JOBS).start().await;
     for kind in KINDS {
-        node.faults().strike(Point::CommitOf(Sql::InsertHistory), times, Fault::Refuse(kind));
+        node.faults().strike(
+            Point::CommitOf(Sql::InsertHistory),
+            times,
+            Fault::Refuse(kind),
+        );
         let id = node.submit(note::task(format!("{kind:?}"))).await;
         assert_eq!(node.outcome(id).await, Outcome::Succeeded(Arc::from("1")));
-        assert_eq!(node.faults().left(), 0, "the commit did fail {times} times with {kind:?}");
-        assert_eq!(stage.all(&format!("{kind:?}")).await, [format!("{kind:?} 1")], "the handler is not run again");
+        assert_eq!(
+            node.faults().left(),
+            0,
+            "the commit did fail {times} times with {kind:?}"
+        );
+        assert_eq!(
+            stage.all(&format!("{kind:?}")).await,
+            [format!("{kind:?} 1")],
+            "the handler is not run again"
+        );
     }
     recorded_once(db, &node, KINDS.len()).await;
     node.shutdown().await;
@@ -56,10 +68,17 @@ async fn failed_commits(db: &TestDatabase, times: usize) {
 /// Each task has one outcome and no claim is left behind.
 async fn recorded_once(db: &TestDatabase, node: &FaultyNode, tasks: usize) {
     let tasks = i64::try_from(tasks).unwrap();
-    assert_eq!(db.number("SELECT COUNT(*) FROM ax_history WHERE state = 3 AND fence = attempt").await, tasks);
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM ax_history WHERE state = 3 AND fence = attempt")
+            .await,
+        tasks
+    );
     assert_eq!(db.number("SELECT COUNT(*) FROM ax_history").await, tasks);
     assert_eq!(db.number("SELECT COUNT(*) FROM ax_task").await, 0);
-    assert_eq!((node.stats().settled, node.stats().stale), (tasks.unsigned_abs(), 0));
+    assert_eq!(
+        (node.stats().settled, node.stats().stale),
+        (tasks.unsigned_abs(), 0)
+    );
     assert_eq!((node.stats().running, node.stats().queued), (0, 0));
 }
 
@@ -70,13 +89,19 @@ async fn case_c41_an_outcome_whose_answer_was_lost_was_already_done(db: &TestDat
     let other = Setup::new(db, &aside, &[]).start().await;
     for times in 1..=4 {
         // The first sending is committed; each answer to it is lost, and so are those to the next ones.
-        node.faults().strike(Point::CommitOf(Sql::InsertHistory), 1, Fault::LoseAnswer);
-        node.faults().strike(Point::CommitOf(Sql::LockTask), times - 1, Fault::LoseAnswer);
+        node.faults()
+            .strike(Point::CommitOf(Sql::InsertHistory), 1, Fault::LoseAnswer);
+        node.faults()
+            .strike(Point::CommitOf(Sql::LockTask), times - 1, Fault::LoseAnswer);
         let text = format!("lost {times}");
         let id = node.submit(note::task(text.clone())).await;
         let heard = tokio::join!(node.outcome(id), node.outcome(id), other.outcome(id));
         let told = || Outcome::Succeeded(Arc::from("1"));
-        assert_eq!(heard, (told(), told(), told()), "all who wait hear the one outcome");
+        assert_eq!(
+            heard,
+            (told(), told(), told()),
+            "all who wait hear the one outcome"
+        );
         assert_eq!(node.faults().left(), 0);
         assert_eq!(stage.all(&text).await, [format!("{text} 1")]);
     }
@@ -89,13 +114,18 @@ async fn case_c41_a_retry_whose_answer_was_lost_was_already_done(db: &TestDataba
     let stage = Stage::default();
     let node = Setup::new(db, &stage, &JOBS).start().await;
     for times in [1, 3] {
-        node.faults().strike(Point::CommitOf(Sql::InsertExecutions), 1, Fault::LoseAnswer);
-        node.faults().strike(Point::CommitOf(Sql::LockTask), times - 1, Fault::LoseAnswer);
+        node.faults()
+            .strike(Point::CommitOf(Sql::InsertExecutions), 1, Fault::LoseAnswer);
+        node.faults()
+            .strike(Point::CommitOf(Sql::LockTask), times - 1, Fault::LoseAnswer);
         let text = format!("again {times}");
         let id = node.submit(flaky::task(text.clone())).await;
         assert_eq!(node.outcome(id).await, Outcome::Succeeded(Arc::from("2")));
         assert_eq!(node.faults().left(), 0);
-        assert_eq!(stage.all(&text).await, [format!("{text} 1"), format!("{text} 2")]);
+        assert_eq!(
+            stage.all(&text).await,
+            [format!("{text} 1"), format!("{text} 2")]
+        );
         let ends = node.engine().client().executions(id).await.unwrap();
         let ends: Vec<_> = ends.iter().map(|end| (end.fence, end.reason)).collect();
         assert_eq!(ends, [(1, AttemptEnd::Retried)], "one retry, recorded once");
@@ -108,14 +138,27 @@ async fn case_c41_an_outcome_lost_before_its_commit_is_sent_again(db: &TestDatab
     let stage = Stage::default();
     let node = Setup::new(db, &stage, &JOBS).start().await;
     let gate = Gate::default();
-    node.faults().strike(Point::Begin(ax_engine::db::Lane::Settle), 1, Fault::Hold(gate.clone()));
-    let points = [Point::Statement(Sql::DeleteSettled), Point::Statement(Sql::InsertHistory), Point::CommitOf(Sql::InsertHistory)];
+    node.faults().strike(
+        Point::Begin(ax_engine::db::Lane::Settle),
+        1,
+        Fault::Hold(gate.clone()),
+    );
+    let points = [
+        Point::Statement(Sql::DeleteSettled),
+        Point::Statement(Sql::InsertHistory),
+        Point::CommitOf(Sql::InsertHistory),
+    ];
     for point in points {
-        node.faults().strike(point, 2, Fault::Refuse(DbErrorKind::Lost));
+        node.faults()
+            .strike(point, 2, Fault::Refuse(DbErrorKind::Lost));
     }
     let id = node.submit(note::task("before".into())).await;
     gate.reached().await;
-    assert_eq!(node.find(id).await.state, TaskState::Running, "nothing is recorded yet");
+    assert_eq!(
+        node.find(id).await.state,
+        TaskState::Running,
+        "nothing is recorded yet"
+    );
     gate.open();
     assert_eq!(node.outcome(id).await, Outcome::Succeeded(Arc::from("1")));
     assert_eq!(node.faults().left(), 0);
@@ -136,22 +179,49 @@ async fn case_c41_an_outcome_after_the_lease_is_stale(db: &TestDatabase) {
 
     second.noted("late started 2", 1).await;
     let taken = other.find(id).await;
-    assert_eq!((taken.state, taken.attempt, taken.lost, taken.fence), (TaskState::Running, 2, 1, 2));
+    assert_eq!(
+        (taken.state, taken.attempt, taken.lost, taken.fence),
+        (TaskState::Running, 2, 1, 2)
+    );
     node.faults().set_weather(Weather::Fair);
-    ax_tests::faults::until("the late result", async || (node.stats().stale == 1).then_some(())).await;
-    assert_eq!(other.find(id).await.state, TaskState::Running, "the late result changed nothing");
+    ax_tests::faults::until("the late result", async || {
+        (node.stats().stale == 1).then_some(())
+    })
+    .await;
+    assert_eq!(
+        other.find(id).await.state,
+        TaskState::Running,
+        "the late result changed nothing"
+    );
     second.open(1);
 
     let told = || Outcome::Succeeded(Arc::from("2"));
-    assert_eq!((other.outcome(id).await, waiting.await), (told(), told()), "the last claim's result is the only one");
+    assert_eq!(
+        (other.outcome(id).await, waiting.await),
+        (told(), told()),
+        "the last claim's result is the only one"
+    );
     let task = other.find(id).await;
-    assert_eq!((task.state, task.attempt, task.fence), (TaskState::Succeeded, 2, 2));
+    assert_eq!(
+        (task.state, task.attempt, task.fence),
+        (TaskState::Succeeded, 2, 2)
+    );
     let ends = other.engine().client().executions(id).await.unwrap();
-    assert_eq!(ends.iter().map(|end| (end.fence, end.reason)).collect::<Vec<_>>(), [(1, AttemptEnd::Lost)]);
+    assert_eq!(
+        ends.iter()
+            .map(|end| (end.fence, end.reason))
+            .collect::<Vec<_>>(),
+        [(1, AttemptEnd::Lost)]
+    );
     assert_eq!(db.number("SELECT COUNT(*) FROM ax_history").await, 1);
     // The node that was cut off works again.
-    let next = node.submit(note::task("next".into()).delay(Duration::from_millis(1))).await;
-    assert_eq!(other.outcome(next).await, Outcome::Succeeded(Arc::from("1")));
+    let next = node
+        .submit(note::task("next".into()).delay(Duration::from_millis(1)))
+        .await;
+    assert_eq!(
+        other.outcome(next).await,
+        Outcome::Succeeded(Arc::from("1"))
+    );
     node.shutdown().await;
     other.shutdown().await;
 }

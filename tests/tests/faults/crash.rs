@@ -30,7 +30,10 @@ async fn case_c13_timers_in_the_wheel_of_a_killed_node_fire_on_another(db: &Test
     worker.said("loaded").await;
     assert_eq!(db.number("SELECT COUNT(*) FROM ax_task").await, TIMERS);
     // Inside the window: some have fired, some are claimed, most are only in its wheel.
-    until("the first timers", async || (db.number("SELECT COUNT(*) FROM ax_history").await >= 50).then_some(())).await;
+    until("the first timers", async || {
+        (db.number("SELECT COUNT(*) FROM ax_history").await >= 50).then_some(())
+    })
+    .await;
     worker.kill().await;
     let fired = db.number("SELECT COUNT(*) FROM ax_history").await;
     assert!(fired < TIMERS, "it was killed too late to show anything");
@@ -39,14 +42,26 @@ async fn case_c13_timers_in_the_wheel_of_a_killed_node_fire_on_another(db: &Test
     let node = Setup::new(db, &stage, &JOBS).start().await;
     let left = usize::try_from(TIMERS - fired).unwrap();
     let ran = stage.noted("timer", left).await;
-    until("all outcomes", async || (db.number("SELECT COUNT(*) FROM ax_task").await == 0).then_some(())).await;
+    until("all outcomes", async || {
+        (db.number("SELECT COUNT(*) FROM ax_task").await == 0).then_some(())
+    })
+    .await;
     assert_eq!(ran.len(), left, "none twice");
     let texts: BTreeSet<&str> = ran.iter().map(|note| &note[..10]).collect();
     assert_eq!(texts.len(), left);
     let sql = "SELECT COUNT(DISTINCT id) FROM ax_history WHERE state = 3 AND attempt = lost + 1 AND fence = attempt";
-    assert_eq!(db.number(sql).await, TIMERS, "every timer has fired, and every attempt too many was a lost one");
+    assert_eq!(
+        db.number(sql).await,
+        TIMERS,
+        "every timer has fired, and every attempt too many was a lost one"
+    );
     assert_eq!(db.number("SELECT COUNT(*) FROM ax_history").await, TIMERS);
-    assert_eq!(db.number("SELECT COUNT(*) FROM ax_history WHERE claimed_at < ready_at").await, 0, "none early");
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM ax_history WHERE claimed_at < ready_at")
+            .await,
+        0,
+        "none early"
+    );
     node.shutdown().await;
 }
 
@@ -59,7 +74,10 @@ async fn case_c13_a_timer_added_as_its_slot_drains_fires(db: &TestDatabase) {
         config.recheck = Duration::from_secs(120);
     });
     let node = Arc::new(setup.start().await);
-    until("its shards", async || (node.engine().node().owned().len() == 1_024).then_some(())).await;
+    until("its shards", async || {
+        (node.engine().node().owned().len() == 1_024).then_some(())
+    })
+    .await;
     // The looks of the start are over when none has followed for a while.
     let mut polls = 0;
     while std::mem::replace(&mut polls, node.stats().polls) != polls || polls == 0 {
@@ -70,8 +88,13 @@ async fn case_c13_a_timer_added_as_its_slot_drains_fires(db: &TestDatabase) {
         let node = node.clone();
         tokio::spawn(async move {
             for n in 0..50 {
-                let at = node.engine().node().now().plus(Duration::from_millis(n % 5));
-                node.submit(note::task(format!("timer {lane} {n}")).at(at)).await;
+                let at = node
+                    .engine()
+                    .node()
+                    .now()
+                    .plus(Duration::from_millis(n % 5));
+                node.submit(note::task(format!("timer {lane} {n}")).at(at))
+                    .await;
             }
         })
     });
@@ -80,8 +103,15 @@ async fn case_c13_a_timer_added_as_its_slot_drains_fires(db: &TestDatabase) {
     }
     stage.noted("timer", 400).await;
     assert_eq!(node.stats().polls, polls, "no poll helped");
-    until("all outcomes", async || (db.number("SELECT COUNT(*) FROM ax_task").await == 0).then_some(())).await;
-    assert_eq!(db.number("SELECT COUNT(*) FROM ax_history WHERE fence = 1 AND claimed_at >= ready_at").await, 400);
+    until("all outcomes", async || {
+        (db.number("SELECT COUNT(*) FROM ax_task").await == 0).then_some(())
+    })
+    .await;
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM ax_history WHERE fence = 1 AND claimed_at >= ready_at")
+            .await,
+        400
+    );
     Arc::into_inner(node).unwrap().shutdown().await;
 }
 
@@ -95,8 +125,19 @@ fn case_c13_an_entry_added_while_its_slot_drains_is_emitted() {
         shard: 0,
         priority: Priority::default(),
     };
-    let blocks = [1_i64, 64, 64 * 64, 64 * 64 * 64, 64_i64.pow(4), 64_i64.pow(5), 64_i64.pow(6)];
-    for instant in blocks.iter().flat_map(|block| [block - 1, *block, block + 1, 7 * block]) {
+    let blocks = [
+        1_i64,
+        64,
+        64 * 64,
+        64 * 64 * 64,
+        64_i64.pow(4),
+        64_i64.pow(5),
+        64_i64.pow(6),
+    ];
+    for instant in blocks
+        .iter()
+        .flat_map(|block| [block - 1, *block, block + 1, 7 * block])
+    {
         for late in 0..3 {
             let mut wheel = Wheel::new(Timestamp::from_millis(0));
             let mut out = Vec::new();
@@ -118,7 +159,10 @@ fn case_c13_an_entry_added_while_its_slot_drains_is_emitted() {
 async fn overseer(db: &TestDatabase) -> FaultyNode {
     let stage = Stage::default();
     let setup = Setup::new(db, &stage, &[]).configure(|config| {
-        config.roles = Roles { trigger: true, execute: false };
+        config.roles = Roles {
+            trigger: true,
+            execute: false,
+        };
         config.lease = Duration::from_secs(1);
         config.beat = Duration::from_millis(250);
     });
@@ -138,7 +182,10 @@ async fn supervise(db: &TestDatabase, node: &FaultyNode, id: TaskId) -> usize {
     for deaths in 0..10 {
         let mut worker = worker(db).await;
         let ended = async {
-            until("the end of the task", async || node.find(id).await.state.is_final().then_some(())).await;
+            until("the end of the task", async || {
+                node.find(id).await.state.is_final().then_some(())
+            })
+            .await;
         };
         tokio::select! {
             status = worker.ended() => assert!(!status.success(), "it was killed"),
@@ -151,15 +198,28 @@ async fn supervise(db: &TestDatabase, node: &FaultyNode, id: TaskId) -> usize {
 async fn case_c22_a_task_that_kills_its_process_is_a_dead_letter_in_the_end(db: &TestDatabase) {
     let node = overseer(db).await;
     let id = node.submit_untyped(task("worker.poison")).await;
-    assert_eq!(supervise(db, &node, id).await, 3, "processes that died of it");
-    let Outcome::Failed { error } = node.outcome(id).await else { panic!("it failed") };
+    assert_eq!(
+        supervise(db, &node, id).await,
+        3,
+        "processes that died of it"
+    );
+    let Outcome::Failed { error } = node.outcome(id).await else {
+        panic!("it failed")
+    };
     assert!(error.starts_with("worker lost"), "{error}");
     let found = node.find(id).await;
-    assert_eq!((found.state, found.attempt, found.lost, found.fence), (TaskState::Failed, 3, 3, 3));
+    assert_eq!(
+        (found.state, found.attempt, found.lost, found.fence),
+        (TaskState::Failed, 3, 3, 3)
+    );
     let ends = node.engine().client().executions(id).await.unwrap();
     let ends: Vec<_> = ends.iter().map(|end| (end.fence, end.reason)).collect();
     assert_eq!(ends, [(1, AttemptEnd::Lost), (2, AttemptEnd::Lost)]);
-    assert_eq!(db.number("SELECT COUNT(*) FROM ax_dead WHERE error LIKE 'worker lost%' AND lost = 3").await, 1);
+    assert_eq!(
+        db.number("SELECT COUNT(*) FROM ax_dead WHERE error LIKE 'worker lost%' AND lost = 3")
+            .await,
+        1
+    );
     node.shutdown().await;
 }
 
@@ -170,7 +230,10 @@ async fn case_c22_a_task_that_must_not_run_twice_kills_one_process(db: &TestData
     let id = node.submit_untyped(once).await;
     assert_eq!(supervise(db, &node, id).await, 1);
     let found = node.find(id).await;
-    assert_eq!((found.state, found.attempt, found.lost), (TaskState::Failed, 1, 1));
+    assert_eq!(
+        (found.state, found.attempt, found.lost),
+        (TaskState::Failed, 1, 1)
+    );
     node.shutdown().await;
 }
 
@@ -179,14 +242,26 @@ async fn case_c22_a_task_that_kills_its_process_is_canceled_while_it_runs(db: &T
     let mut first = worker(db).await;
     let id = node.submit_untyped(task("worker.linger")).await;
     first.said("lingering").await;
-    let canceled = node.engine().client().cancel(id, Some("it is poison")).await.unwrap();
+    let canceled = node
+        .engine()
+        .client()
+        .cancel(id, Some("it is poison"))
+        .await
+        .unwrap();
     assert_eq!(canceled, CancelResult::Requested, "it is claimed");
     first.tell("die").await;
     assert!(!first.ended().await.success());
     let second = worker(db).await;
-    assert_eq!(node.outcome(id).await, Outcome::Canceled, "and it starts nowhere again");
+    assert_eq!(
+        node.outcome(id).await,
+        Outcome::Canceled,
+        "and it starts nowhere again"
+    );
     let found = node.find(id).await;
-    assert_eq!((found.state, found.fence, found.lost), (TaskState::Canceled, 1, 1));
+    assert_eq!(
+        (found.state, found.fence, found.lost),
+        (TaskState::Canceled, 1, 1)
+    );
     drop(second);
     node.shutdown().await;
 }

@@ -15,7 +15,10 @@ const SOON: Duration = Duration::from_secs(6);
 
 /// The database's connections under a name of their own.
 fn options(db: &TestDatabase) -> PgConnectOptions {
-    db.url().parse::<PgConnectOptions>().unwrap().application_name("ax-faults")
+    db.url()
+        .parse::<PgConnectOptions>()
+        .unwrap()
+        .application_name("ax-faults")
 }
 
 /// A node with the fast profile.
@@ -39,7 +42,8 @@ async fn on_postgres(options: PgConnectOptions, stage: &Stage) -> Ax {
 /// Timers that are due one after the other from now on; each notes that it ran.
 async fn timers(ax: &Ax, n: u64, span: Duration) {
     let every = span / u32::try_from(n).unwrap();
-    let tasks = (0..n).map(|k| note::task(format!("timer {k:03}")).delay(every * u32::try_from(k).unwrap()));
+    let tasks = (0..n)
+        .map(|k| note::task(format!("timer {k:03}")).delay(every * u32::try_from(k).unwrap()));
     for submitted in ax.submit_many(tasks).await {
         submitted.unwrap();
     }
@@ -51,7 +55,10 @@ async fn nothing_lost(db: &TestDatabase, stage: &Stage, n: usize) {
     ran.sort_unstable();
     let expected: Vec<String> = (0..n).map(|k| format!("timer {k:03} 1")).collect();
     assert_eq!(ran, expected);
-    until("all outcomes", async || (db.number("SELECT COUNT(*) FROM ax_task").await == 0).then_some(())).await;
+    until("all outcomes", async || {
+        (db.number("SELECT COUNT(*) FROM ax_task").await == 0).then_some(())
+    })
+    .await;
     let n = i64::try_from(n).unwrap();
     let sql = "SELECT COUNT(*) FROM ax_history WHERE state = 3 AND job = 'faults.note' AND attempt = 1 AND lost = 0";
     assert!(db.number(sql).await >= n);
@@ -60,13 +67,26 @@ async fn nothing_lost(db: &TestDatabase, stage: &Stage, n: usize) {
 /// Every loop does its part: submits, claims, outcomes, timers, cancels, heartbeats, polls.
 async fn loops_live(db: &TestDatabase, ax: &Ax, stage: &Stage) {
     let polls = ax.stats().polls;
-    let beat = db.number("SELECT MAX(beat) FROM ax_node WHERE state = 0").await;
+    let beat = db
+        .number("SELECT MAX(beat) FROM ax_node WHERE state = 0")
+        .await;
     let now = ax.submit(note::task("loops now".into())).await.unwrap();
-    let later = ax.submit(note::task("loops later".into()).delay(Duration::from_millis(100)).key("k")).await.unwrap();
-    let canceled = ax.submit(stubborn::task("loops canceled".into())).await.unwrap();
+    let later = ax
+        .submit(
+            note::task("loops later".into())
+                .delay(Duration::from_millis(100))
+                .key("k"),
+        )
+        .await
+        .unwrap();
+    let canceled = ax
+        .submit(stubborn::task("loops canceled".into()))
+        .await
+        .unwrap();
     stage.noted("loops canceled started", 1).await;
     // Another program asks for it, so that the row has to be seen.
-    db.run("UPDATE ax_task SET cancel_at = 1 WHERE job = 'faults.stubborn'").await;
+    db.run("UPDATE ax_task SET cancel_at = 1 WHERE job = 'faults.stubborn'")
+        .await;
     stage.noted("loops canceled signaled", 1).await;
     stage.open(1);
     assert_eq!(now.outcome().await.unwrap(), Outcome::Succeeded(1));
@@ -74,12 +94,17 @@ async fn loops_live(db: &TestDatabase, ax: &Ax, stage: &Stage) {
     assert_eq!(canceled.outcome().await.unwrap(), Outcome::Canceled);
     until("a poll", async || (ax.stats().polls > polls).then_some(())).await;
     let beats = "SELECT MAX(beat) FROM ax_node WHERE state = 0";
-    until("a heartbeat", async || (db.number(beats).await > beat).then_some(())).await;
+    until("a heartbeat", async || {
+        (db.number(beats).await > beat).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn case_c16_terminated_backends_are_replaced() {
-    let Some(db) = fresh(Kind::Postgres).await else { return };
+    let Some(db) = fresh(Kind::Postgres).await else {
+        return;
+    };
     let stage = Stage::default();
     let name = format!("ax-faults-{}", std::process::id());
     let ax = on_postgres(options(&db).application_name(&name), &stage).await;
@@ -96,14 +121,20 @@ async fn case_c16_terminated_backends_are_replaced() {
     let last = Instant::now();
     nothing_lost(&db, &stage, 300).await;
     loops_live(&db, &ax, &stage).await;
-    assert!(last.elapsed() < SOON + Duration::from_secs(3), "{:?}", last.elapsed());
+    assert!(
+        last.elapsed() < SOON + Duration::from_secs(3),
+        "{:?}",
+        last.elapsed()
+    );
     assert_eq!(ax.nodes().len(), 1, "it is the same node");
     ax.shutdown().await;
 }
 
 #[tokio::test]
 async fn case_c16_after_a_black_hole_and_a_restart_work_goes_on() {
-    let Some(db) = fresh(Kind::Postgres).await else { return };
+    let Some(db) = fresh(Kind::Postgres).await else {
+        return;
+    };
     let stage = Stage::default();
     let line = Line::to(&options(&db)).await;
     let ax = on_postgres(line.lead(options(&db)), &stage).await;
@@ -136,8 +167,11 @@ async fn resumes(stage: &Stage, come_back: impl FnOnce()) {
 
 /// The sockets of before never carry a byte again, and nobody says so: as after a failover that moved the address.
 #[tokio::test]
+#[ignore = "lasts as long as the longest wait for an answer, 35 s"]
 async fn case_c16_sockets_that_stay_silent_are_given_up() {
-    let Some(db) = fresh(Kind::Postgres).await else { return };
+    let Some(db) = fresh(Kind::Postgres).await else {
+        return;
+    };
     let stage = Stage::default();
     let line = Line::to(&options(&db)).await;
     let ax = on_postgres(line.lead(options(&db)), &stage).await;
@@ -157,8 +191,13 @@ async fn case_c16_a_file_locked_for_long_is_waited_for() {
     timers(&ax, 60, Duration::from_secs(6)).await;
     stage.noted("timer", 3).await;
 
-    let mut writer = <sqlx::SqliteConnection as sqlx::Connection>::connect(db.url()).await.unwrap();
-    sqlx::query("BEGIN EXCLUSIVE").execute(&mut writer).await.unwrap();
+    let mut writer = <sqlx::SqliteConnection as sqlx::Connection>::connect(db.url())
+        .await
+        .unwrap();
+    sqlx::query("BEGIN EXCLUSIVE")
+        .execute(&mut writer)
+        .await
+        .unwrap();
     let before = stage.all("timer").await.len();
     let submitting = tokio::spawn({
         let ax = ax.clone();
@@ -167,10 +206,17 @@ async fn case_c16_a_file_locked_for_long_is_waited_for() {
     // Longer than the busy timeout, and longer than the lease.
     lasts(Duration::from_secs(6)).await;
     let during = stage.all("timer").await.len();
-    assert!(during <= before + 64, "what was claimed before may run, nothing else: {before} {during}");
+    assert!(
+        during <= before + 64,
+        "what was claimed before may run, nothing else: {before} {during}"
+    );
     resumes(&stage, || drop(writer)).await;
 
-    let submitted = tokio::time::timeout(PATIENCE, submitting).await.unwrap().unwrap().unwrap();
+    let submitted = tokio::time::timeout(PATIENCE, submitting)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
     assert_eq!(submitted.outcome().await.unwrap(), Outcome::Succeeded(1));
     nothing_lost(&db, &stage, 60).await;
     loops_live(&db, &ax, &stage).await;

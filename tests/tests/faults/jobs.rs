@@ -26,7 +26,9 @@ pub(crate) async fn flaky(text: String, ctx: JobContext, stage: State<Stage>) ->
 /// Waits at the gate. When it is asked to end it notes at what time, and goes on waiting; gives its attempt.
 #[ax_job(name = "faults.stubborn", timeout = "10m")]
 pub(crate) async fn stubborn(text: String, ctx: JobContext, stage: State<Stage>) -> JobResult<u32> {
-    stage.note(format!("{text} started {}", ctx.attempt())).await;
+    stage
+        .note(format!("{text} started {}", ctx.attempt()))
+        .await;
     let passed = stage.pass();
     tokio::pin!(passed);
     tokio::select! {
@@ -42,7 +44,7 @@ pub(crate) async fn stubborn(text: String, ctx: JobContext, stage: State<Stage>)
 
 /// Ticks often, and notes for which instant.
 #[ax_job(name = "faults.tick")]
-#[ax_schedule(every = "100ms", overlap = "queue_all")]
+#[ax_schedule(every = "50ms", overlap = "queue_all")]
 pub(crate) async fn tick(ctx: JobContext, stage: State<Stage>) -> JobResult<()> {
     let at = ctx.scheduled_at().ok_or("not made by a schedule")?;
     stage.note(format!("tick {}", at.as_millis())).await;

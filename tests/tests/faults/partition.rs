@@ -1,6 +1,7 @@
 //! A node that is cut off from the database while it works.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ax_sdk::{AttemptEnd, Outcome, TaskState};
 use ax_tests::databases::TestDatabase;
@@ -24,9 +25,10 @@ async fn case_c11_a_failing_database_ends_the_work_before_the_lease(db: &TestDat
 
 async fn cut_off(db: &TestDatabase, weather: Weather) {
     let (first, second) = (Stage::default(), Stage::default());
-    let fast = |config: &mut ax_sdk::Config| *config = config.clone().fast();
-    let node = Setup::new(db, &first, &JOBS).configure(fast).start().await;
-    let other = Setup::new(db, &second, &JOBS).configure(fast).start().await;
+    // A longer lease than elsewhere: what is measured here is how much of it is left.
+    let long = |config: &mut ax_sdk::Config| config.lease = Duration::from_secs(3);
+    let node = Setup::new(db, &first, &JOBS).configure(long).start().await;
+    let other = Setup::new(db, &second, &JOBS).configure(long).start().await;
     let id = node.submit(stubborn::task("work".into())).await;
     first.noted("work started 1", 1).await;
     node.faults().set_weather(weather);
@@ -34,26 +36,54 @@ async fn cut_off(db: &TestDatabase, weather: Weather) {
     let signaled = first.noted("work signaled", 1).await;
     let signaled: i64 = signaled[0].rsplit(' ').next().unwrap().parse().unwrap();
     // The first node to join has the first inbox. The database's clock is this machine's, so the two compare.
-    let lease_until = db.number("SELECT lease_until FROM ax_node WHERE inbox = 1024").await;
-    assert!(signaled < lease_until, "signaled {} ms too late", signaled - lease_until);
+    let lease_until = db
+        .number("SELECT lease_until FROM ax_node WHERE inbox = 1024")
+        .await;
+    assert!(
+        signaled < lease_until,
+        "signaled {} ms too late",
+        signaled - lease_until
+    );
 
     second.noted("work started 2", 1).await;
     let claimed_at = db.number("SELECT claimed_at FROM ax_task").await;
     assert!(claimed_at > lease_until, "nobody takes over before that");
     node.faults().set_weather(Weather::Fair);
     first.open(1);
-    until("the late write", async || (node.stats().stale == 1).then_some(())).await;
+    until("the late write", async || {
+        (node.stats().stale == 1).then_some(())
+    })
+    .await;
     let task = other.find(id).await;
-    assert_eq!((task.state, task.attempt, task.fence, task.lost), (TaskState::Running, 2, 2, 1), "it is refused");
+    assert_eq!(
+        (task.state, task.attempt, task.fence, task.lost),
+        (TaskState::Running, 2, 2, 1),
+        "it is refused"
+    );
     second.open(1);
     assert_eq!(other.outcome(id).await, Outcome::Succeeded(Arc::from("2")));
     let ends = other.engine().client().executions(id).await.unwrap();
-    assert_eq!(ends.iter().map(|end| (end.fence, end.reason)).collect::<Vec<_>>(), [(1, AttemptEnd::Lost)]);
-    assert_eq!((first.all("work started").await.len(), second.all("work started").await.len()), (1, 1));
+    assert_eq!(
+        ends.iter()
+            .map(|end| (end.fence, end.reason))
+            .collect::<Vec<_>>(),
+        [(1, AttemptEnd::Lost)]
+    );
+    assert_eq!(
+        (
+            first.all("work started").await.len(),
+            second.all("work started").await.len()
+        ),
+        (1, 1)
+    );
     assert_eq!(node.stats().settled, 0);
 
     let next = node.submit(note::task("next".into())).await;
-    assert_eq!(node.outcome(next).await, Outcome::Succeeded(Arc::from("1")), "it has joined again");
+    assert_eq!(
+        node.outcome(next).await,
+        Outcome::Succeeded(Arc::from("1")),
+        "it has joined again"
+    );
     node.shutdown().await;
     other.shutdown().await;
 }
