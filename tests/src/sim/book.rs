@@ -53,7 +53,7 @@ pub(crate) struct Pages {
     /// The node that a process joined as last.
     joined: BTreeMap<Process, Id>,
     processes: BTreeMap<Process, Health>,
-    /// Until when each node has its lease, by the database's clock.
+    /// Until when each node has had its lease at most, by the database's clock, which may jump back.
     leases: BTreeMap<Id, i64>,
     /// Nodes that are alive or leaving.
     present: BTreeSet<Id>,

@@ -75,7 +75,8 @@ impl Book {
             return;
         };
         let (lease, state) = lease_and_state(new);
-        pages.leases.insert(node, lease);
+        let longest = pages.leases.entry(node).or_insert(lease);
+        *longest = lease.max(*longest);
         let Some(old) = old else {
             pages.nodes.insert(node, process);
             pages.joined.insert(process, node);
