@@ -1,9 +1,13 @@
 //! A database of its own for each run, removed at the end.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use anyhow::Context as _;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, postgres::PgConnectOptions,
 };
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A fresh database.
 pub(crate) struct Database {
@@ -45,7 +49,8 @@ impl Database {
 
     async fn on_postgres(url: &str) -> anyhow::Result<Database> {
         let server: PgConnectOptions = url.parse().context("read the URL")?;
-        let name = format!("ax_bench_{}", std::process::id());
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ax_bench_{}_{number}", std::process::id());
         let mut connection = server.connect().await.context("connect to PostgreSQL")?;
         connection
             .execute(AssertSqlSafe(format!("CREATE DATABASE {name}")))

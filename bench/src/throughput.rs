@@ -7,6 +7,8 @@
 mod plain;
 mod sdk;
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::ThroughputArguments;
@@ -15,6 +17,8 @@ use crate::figures::{Rate, Two, two};
 
 /// Single submits that are measured.
 const SINGLES: usize = 2_000;
+/// Slices that submits are measured in, by turns.
+const SLICES: usize = 10;
 /// Callers at once.
 const CALLERS: usize = 32;
 /// Single tasks whose way from submit to start is measured.
@@ -33,16 +37,8 @@ struct Report {
 
 /// Measures and prints.
 pub(crate) async fn run(arguments: ThroughputArguments) -> anyhow::Result<()> {
-    let url = arguments.database.as_deref();
-    let tasks = arguments.tasks;
-
-    let database = Database::fresh(url).await?;
-    let raw = plain::Plain::open(&database.url).await?;
-    let (raw_1, commits) = raw.submit_one_by_one(SINGLES).await?;
-    let raw_32 = raw.submit_by_callers(CALLERS, SINGLES * 4).await?;
-    let raw_bulk = raw.submit_bulk(tasks).await?;
-    drop(raw);
-    database.remove().await?;
+    let (url, tasks) = (arguments.database.as_deref(), arguments.tasks);
+    let submits = submits(url, tasks).await?;
 
     let database = Database::fresh(url).await?;
     let raw = plain::Plain::open(&database.url).await?;
@@ -53,29 +49,60 @@ pub(crate) async fn run(arguments: ThroughputArguments) -> anyhow::Result<()> {
     database.remove().await?;
 
     let database = Database::fresh(url).await?;
-    let ax_1 = sdk::submit_one_by_one(&database.url, SINGLES).await?;
-    let ax_32 = sdk::submit_by_callers(&database.url, CALLERS, SINGLES * 4).await?;
-    let ax_bulk = sdk::submit_bulk(&database.url, tasks).await?;
-    database.remove().await?;
-
-    let database = Database::fresh(url).await?;
     let ax_drain = sdk::drain(&database.url, tasks).await?;
     let ax_cycle = sdk::cycle(&database.url, tasks).await?;
     let pickups = sdk::pickups(&database.url, PICKUPS).await?;
     database.remove().await?;
 
-    print(
-        &arguments,
-        &Report {
-            submit_1: Rate::new(SINGLES, ax_1, raw_1),
-            submit_32: Rate::new(SINGLES * 4, ax_32, raw_32),
-            bulk: Rate::new(tasks, ax_bulk, raw_bulk),
-            drain: Rate::new(tasks, ax_drain, raw_drain),
-            cycle: Rate::new(tasks, ax_cycle, raw_cycle),
-            pickup_ms: two(pickups),
-            commit_ms: two(commits),
-        },
-    )
+    let [submit_1, submit_32, bulk] = submits.rates;
+    let report = Report {
+        submit_1,
+        submit_32,
+        bulk,
+        drain: Rate::new(tasks, ax_drain, raw_drain),
+        cycle: Rate::new(tasks, ax_cycle, raw_cycle),
+        pickup_ms: two(pickups),
+        commit_ms: two(submits.commits),
+    };
+    print(&arguments, &report)
+}
+
+struct Submits {
+    rates: [Rate; 3],
+    commits: Vec<i64>,
+}
+
+/// Measures submits in slices by turns, because the time of a commit changes from second to second.
+async fn submits(url: Option<&str>, tasks: usize) -> anyhow::Result<Submits> {
+    let (of_raw, of_ax) = (Database::fresh(url).await?, Database::fresh(url).await?);
+    let raw = plain::Plain::open(&of_raw.url).await?;
+    let ax = sdk::submitter(&of_ax.url).await?;
+    let (singles, many, bulk) = (SINGLES / SLICES, SINGLES * 4 / SLICES, tasks / SLICES);
+    let mut took = [[Duration::ZERO; 2]; 3];
+    let mut commits = Vec::new();
+    for _ in 0..SLICES {
+        let (time, each) = raw.submit_one_by_one(singles).await?;
+        commits.extend(each);
+        took[0][1] += time;
+        took[0][0] += sdk::submit_one_by_one(&ax, singles).await?;
+        took[1][1] += raw.submit_by_callers(CALLERS, many).await?;
+        took[1][0] += sdk::submit_by_callers(&ax, CALLERS, many).await?;
+        took[2][1] += raw.submit_bulk(bulk).await?;
+        took[2][0] += sdk::submit_bulk(&ax, bulk).await?;
+    }
+    ax.shutdown().await;
+    drop(raw);
+    of_raw.remove().await?;
+    of_ax.remove().await?;
+    let rate = |n: usize, [ax, raw]: [Duration; 2]| Rate::new(n * SLICES, ax, raw);
+    Ok(Submits {
+        rates: [
+            rate(singles, took[0]),
+            rate(many, took[1]),
+            rate(bulk, took[2]),
+        ],
+        commits,
+    })
 }
 
 fn print(arguments: &ThroughputArguments, report: &Report) -> anyhow::Result<()> {

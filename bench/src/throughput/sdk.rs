@@ -62,47 +62,40 @@ fn far(n: usize) -> Submission<()> {
     noop::task(n as i64).delay(FAR)
 }
 
+/// A node to submit to.
+pub(crate) async fn submitter(url: &str) -> anyhow::Result<Ax> {
+    start(url, |_| {}).await
+}
+
 /// Single submits by one caller.
-pub(crate) async fn submit_one_by_one(url: &str, n: usize) -> anyhow::Result<Duration> {
-    let ax = start(url, |_| {}).await?;
+pub(crate) async fn submit_one_by_one(ax: &Ax, n: usize) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     for i in 0..n {
         ax.submit(far(i)).await?;
     }
-    let took = begun.elapsed();
-    ax.shutdown().await;
-    Ok(took)
+    Ok(begun.elapsed())
 }
 
 /// Single submits by many callers at once.
 pub(crate) async fn submit_by_callers(
-    url: &str,
+    ax: &Ax,
     callers: usize,
     n: usize,
 ) -> anyhow::Result<Duration> {
-    let ax = start(url, |_| {}).await?;
     let begun = Instant::now();
     let mut set = tokio::task::JoinSet::new();
     for _ in 0..callers {
         let ax = ax.clone();
-        set.spawn(async move {
-            for i in 0..n / callers {
-                ax.submit(far(i)).await?;
-            }
-            anyhow::Ok(())
-        });
+        set.spawn(async move { submit_one_by_one(&ax, n / callers).await });
     }
     for done in set.join_all().await {
         done?;
     }
-    let took = begun.elapsed();
-    ax.shutdown().await;
-    Ok(took)
+    Ok(begun.elapsed())
 }
 
 /// Bulk submits.
-pub(crate) async fn submit_bulk(url: &str, n: usize) -> anyhow::Result<Duration> {
-    let ax = start(url, |_| {}).await?;
+pub(crate) async fn submit_bulk(ax: &Ax, n: usize) -> anyhow::Result<Duration> {
     let begun = Instant::now();
     for chunk in 0..n.div_ceil(BULK) {
         let rows = (chunk * BULK..n.min((chunk + 1) * BULK)).map(far);
@@ -110,9 +103,7 @@ pub(crate) async fn submit_bulk(url: &str, n: usize) -> anyhow::Result<Duration>
             answer?;
         }
     }
-    let took = begun.elapsed();
-    ax.shutdown().await;
-    Ok(took)
+    Ok(begun.elapsed())
 }
 
 /// From the start of a node to the last outcome of the tasks that waited for it.
