@@ -1,18 +1,22 @@
-//! Plans of the hot statements on PostgreSQL: each is served by the index that `text.rs` names, with the plan that a
-//! prepared statement settles on as well as with one made for its values.
+//! Plans of the hot statements over a million live rows: each is served by the index that `text.rs` names. On PostgreSQL
+//! with the plan that a prepared statement settles on as well as with one made for its values, on SQLite with and without
+//! statistics.
 
-use ax_engine::store::{POSTGRES, Sql};
+use ax_engine::store::{POSTGRES, SQLITE, Sql};
 use ax_tests::databases::{Kind, TestDatabase, fresh};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
-/// 200,000 rows that are due later, 1,000 that are due now, 200 that run, and 200,000 that have ended.
-async fn filled() -> Option<(TestDatabase, PgConnection)> {
+/// Rows that are due later.
+const MILLION: i64 = 1_000_000;
+
+/// So many rows that are due later, 1,000 that are due now, 200 that run, and 200,000 that have ended.
+async fn filled(later: i64) -> Option<(TestDatabase, PgConnection)> {
     let database = fresh(Kind::Postgres).await?;
     database.store().await;
     let mut conn = PgConnection::connect(database.url()).await.unwrap();
     let columns =
         "id, namespace, job, state, priority, ready_at, shard, payload, created_at, token, node";
-    let id = "decode(md5(n::text), 'hex')";
+    let id = "decode(lpad(to_hex(n), 32, '0'), 'hex')";
     let rows = |table: &str,
                 (from, to): (i64, i64),
                 state: i64,
@@ -26,10 +30,11 @@ async fn filled() -> Option<(TestDatabase, PgConnection)> {
     };
     let finished = (", finished_at", ", n");
     for sql in [
-        rows("ax_task", (1, 200_000), 1, "4000000000000 + n", ("", "")),
-        rows("ax_task", (200_001, 201_000), 1, "n", ("", "")),
-        rows("ax_task", (201_001, 201_200), 2, "n", ("", "")),
-        rows("ax_history", (300_000, 500_000), 3, "n", finished),
+        "SET synchronous_commit = off".to_owned(),
+        rows("ax_task", (1, later), 1, "4000000000000 + n", ("", "")),
+        rows("ax_task", (2_000_001, 2_001_000), 1, "n", ("", "")),
+        rows("ax_task", (2_001_001, 2_001_200), 2, "n", ("", "")),
+        rows("ax_history", (3_000_001, 3_200_000), 3, "n", finished),
         "ANALYZE".to_owned(),
     ] {
         sqlx::query(AssertSqlSafe(sql))
@@ -76,15 +81,9 @@ fn list(value: &str, times: usize) -> String {
 /// A claim of 256 out of a table of a few thousand: reading the whole table would look cheaper to a plan made for the list.
 #[tokio::test]
 async fn postgres_finds_a_long_list_in_a_short_table_by_its_key() {
-    let Some((_database, mut conn)) = filled().await else {
+    let Some((_database, mut conn)) = filled(0).await else {
         return;
     };
-    for sql in [
-        "DELETE FROM ax_task WHERE ready_at > 3000000000000",
-        "VACUUM FULL ANALYZE ax_task",
-    ] {
-        sqlx::query(sql).execute(&mut conn).await.unwrap();
-    }
     let id = "'\\x00000000000000000000000000000001'";
     for (sql, values) in [
         (Sql::Claim, format!("{id}, {id}, {}", list(id, 256))),
@@ -101,7 +100,7 @@ async fn postgres_finds_a_long_list_in_a_short_table_by_its_key() {
 
 #[tokio::test]
 async fn postgres_serves_hot_statements_by_their_index() {
-    let Some((_database, mut conn)) = filled().await else {
+    let Some((_database, mut conn)) = filled(MILLION).await else {
         return;
     };
     let id = "'\\x00000000000000000000000000000001'";
@@ -174,6 +173,101 @@ async fn postgres_serves_hot_statements_by_their_index() {
             assert!(
                 plan.contains(index) && !plan.contains("Seq Scan on ax_history"),
                 "{sql:?}\n{plan}"
+            );
+        }
+    }
+}
+
+/// A million rows that are due later, 1,000 that are due now, 200 that run, and 200,000 that have ended.
+async fn filled_sqlite(conn: &mut SqliteConnection) {
+    let columns =
+        "id, namespace, job, state, priority, ready_at, shard, payload, created_at, token, node";
+    let rows = |table: &str,
+                (from, to): (i64, i64),
+                state: i64,
+                ready_at: &str,
+                more: (&str, &str)| {
+        format!(
+            "WITH RECURSIVE s (n) AS (VALUES ({from}) UNION ALL SELECT n + 1 FROM s WHERE n < {to}) \
+             INSERT INTO {table} ({columns}{}) SELECT CAST(printf('%016d', n) AS BLOB), 'default', 'job' || n % 7, {state}, \
+             n % 10, {ready_at}, n % 1024, '{{}}', n, X'01', X'02'{} FROM s",
+            more.0, more.1
+        )
+    };
+    for sql in [
+        "PRAGMA synchronous = OFF".to_owned(),
+        rows("ax_task", (1, MILLION), 1, "4000000000000 + n", ("", "")),
+        rows("ax_task", (2_000_001, 2_001_000), 1, "n", ("", "")),
+        rows("ax_task", (2_001_001, 2_001_200), 2, "n", ("", "")),
+        rows(
+            "ax_history",
+            (3_000_001, 3_200_000),
+            3,
+            "n",
+            (", finished_at", ", n"),
+        ),
+    ] {
+        let sql = AssertSqlSafe(sql);
+        sqlx::query(sql).execute(&mut *conn).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn sqlite_serves_hot_statements_by_their_index() {
+    let database = fresh(Kind::Sqlite).await.unwrap();
+    database.store().await;
+    let mut conn = SqliteConnection::connect(database.url()).await.unwrap();
+    filled_sqlite(&mut conn).await;
+    let (by_id, by_time) = ("USING PRIMARY KEY", "USING INDEX ax_task_due");
+    let hot = [
+        (Sql::Claim, 64, by_id),
+        (Sql::Claim, 256, by_id),
+        (Sql::ReadClaimed, 64, by_id),
+        (Sql::DeleteSettled, 256, by_id),
+        (Sql::Inspect, 4, by_id),
+        (Sql::Watch, 64, by_id),
+        (Sql::LockTask, 1, by_id),
+        (Sql::Requeue, 1, by_id),
+        (Sql::DeleteTask, 1, by_id),
+        (Sql::MarkCancel, 1, by_id),
+        (Sql::MoveShard, 64, by_id),
+        (Sql::RequeueLost, 1, by_id),
+        (Sql::Due, 1, by_time),
+        (Sql::DueAll, 1, by_time),
+        (Sql::Overdue, 1, by_time),
+        (Sql::Orphans, 1, by_time),
+        (Sql::RunningOf, 1, by_time),
+        (Sql::StrandedRows, 1, by_time),
+        (Sql::ReadEnds, 64, by_id),
+        (Sql::Outcomes, 64, by_id),
+        (Sql::ReadHistory, 1, by_id),
+        (Sql::ListHistoryByKey, 1, "USING INDEX ax_history_key"),
+    ];
+    for statistics in ["SELECT 1", "ANALYZE"] {
+        sqlx::query(statistics).execute(&mut conn).await.unwrap();
+        for (sql, rows, index) in hot {
+            let text = format!("EXPLAIN QUERY PLAN {}", SQLITE.statement(sql, rows).text);
+            let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(AssertSqlSafe(text))
+                .fetch_all(&mut conn)
+                .await
+                .unwrap();
+            let plan: Vec<String> = plan.into_iter().map(|line| line.3).collect();
+            let plan = plan.join("\n");
+            assert!(plan.contains(index), "{sql:?} after {statistics}\n{plan}");
+            let scans = ["SCAN ax_task", "SCAN ax_history", "SCAN t\n", "SCAN t "];
+            let scan = scans.iter().any(|scan| format!("{plan}\n").contains(scan));
+            assert!(!scan, "{sql:?} after {statistics}\n{plan}");
+            let due = matches!(sql, Sql::Due | Sql::DueAll);
+            assert!(
+                !due || plan
+                    .matches("USING INDEX ax_task_due (priority=? AND")
+                    .count()
+                    == 10,
+                "{plan}"
+            );
+            assert!(
+                !due || !plan.contains("TEMP B-TREE"),
+                "the index gives the order\n{plan}"
             );
         }
     }
