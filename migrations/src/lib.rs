@@ -38,15 +38,22 @@ migrations! {
 impl Migration {
     /// The statements of the file, comments in front of them included, without the final semicolon.
     pub fn statements(&self) -> impl Iterator<Item = &'static str> {
-        self.sql.split(";\n").map(str::trim).filter(|text| !text.is_empty())
+        self.sql
+            .split(";\n")
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
     }
 
     /// A number that changes with the text, as 16 hexadecimal digits (FNV-1a over all but line-end characters).
     #[must_use]
     pub fn checksum(&self) -> String {
-        let hash = self.sql.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).fold(OFFSET, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(PRIME)
-        });
+        let hash = self
+            .sql
+            .bytes()
+            .filter(|byte| !matches!(byte, b'\r' | b'\n'))
+            .fold(OFFSET, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+            });
         format!("{hash:016x}")
     }
 }
@@ -70,15 +77,23 @@ mod tests {
     #[test]
     fn every_database_gets_the_same_tables_columns_and_indexes() {
         let shape = |folder: &[Migration]| -> Vec<String> {
-            let words = folder.iter().flat_map(Migration::statements).flat_map(str::lines);
-            words.filter(|line| line.starts_with("CREATE") || is_column(line)).map(normal).collect()
+            let words = folder
+                .iter()
+                .flat_map(Migration::statements)
+                .flat_map(str::lines);
+            words
+                .filter(|line| line.starts_with("CREATE") || is_column(line))
+                .map(normal)
+                .collect()
         };
         assert_eq!(shape(SQLITE), shape(POSTGRES));
     }
 
     /// A line of four blanks and a name; `=` stands only among storage options.
     fn is_column(line: &str) -> bool {
-        let named = line.strip_prefix("    ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
+        let named = line
+            .strip_prefix("    ")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
         named && !line.contains(" = ")
     }
 
@@ -93,17 +108,32 @@ mod tests {
         for migration in SQLITE.iter().chain(POSTGRES) {
             for statement in migration.statements() {
                 assert!(!statement.contains(';'), "{statement}");
-                let first = statement.lines().find(|line| !line.is_empty() && !line.starts_with("--"));
-                assert!(first.is_some_and(|line| line.starts_with(char::is_uppercase)), "{statement}");
+                let first = statement
+                    .lines()
+                    .find(|line| !line.is_empty() && !line.starts_with("--"));
+                assert!(
+                    first.is_some_and(|line| line.starts_with(char::is_uppercase)),
+                    "{statement}"
+                );
             }
         }
     }
 
     #[test]
     fn a_checksum_follows_the_text_but_not_the_line_ends() {
-        let one = Migration { version: 1, name: "a", sql: "SELECT 1;\n" };
-        let crlf = Migration { sql: "SELECT 1;\r\n", ..one };
-        let other = Migration { sql: "SELECT 2;\n", ..one };
+        let one = Migration {
+            version: 1,
+            name: "a",
+            sql: "SELECT 1;\n",
+        };
+        let crlf = Migration {
+            sql: "SELECT 1;\r\n",
+            ..one
+        };
+        let other = Migration {
+            sql: "SELECT 2;\n",
+            ..one
+        };
         assert_eq!(one.checksum(), crlf.checksum());
         assert_ne!(one.checksum(), other.checksum());
     }

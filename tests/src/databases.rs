@@ -53,15 +53,31 @@ pub async fn fresh(kind: Kind) -> Option<TestDatabase> {
         Kind::Sqlite => {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let url = format!("sqlite://{}", folder.path().join("ax.db").display());
-            Some(TestDatabase { kind, url, _folder: Some(folder), _doomed: None, simulated: None })
+            Some(TestDatabase {
+                kind,
+                url,
+                _folder: Some(folder),
+                _doomed: None,
+                simulated: None,
+            })
         }
-        Kind::SqliteMemory => {
-            Some(TestDatabase { kind, url: "sqlite::memory:".to_owned(), _folder: None, _doomed: None, simulated: None })
-        }
+        Kind::SqliteMemory => Some(TestDatabase {
+            kind,
+            url: "sqlite::memory:".to_owned(),
+            _folder: None,
+            _doomed: None,
+            simulated: None,
+        }),
         Kind::Postgres => fresh_postgres().await,
         Kind::Simulated => {
             let simulated = Some(Simulated::default());
-            Some(TestDatabase { kind, url: String::new(), _folder: None, _doomed: None, simulated })
+            Some(TestDatabase {
+                kind,
+                url: String::new(),
+                _folder: None,
+                _doomed: None,
+                simulated,
+            })
         }
     }
 }
@@ -82,7 +98,9 @@ impl TestDatabase {
         if let Some(simulated) = &self.simulated {
             return simulated.open();
         }
-        db::open(Source::from(self.url()), OpenOptions::new(host_now)).await.expect("the fresh database opens")
+        db::open(Source::from(self.url()), OpenOptions::new(host_now))
+            .await
+            .expect("the fresh database opens")
     }
 
     /// A store over connections of its own, migrated.
@@ -100,22 +118,40 @@ impl TestDatabase {
         let sql = AssertSqlSafe(sql.to_owned());
         match self.kind {
             Kind::Postgres => {
-                let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
-                sqlx::query(sql).execute(&mut conn).await.expect("the statement runs").rows_affected()
+                let mut conn = PgConnection::connect(&self.url)
+                    .await
+                    .expect("a connection");
+                sqlx::query(sql)
+                    .execute(&mut conn)
+                    .await
+                    .expect("the statement runs")
+                    .rows_affected()
             }
             Kind::Sqlite | Kind::SqliteMemory | Kind::Simulated => {
-                let mut conn = sqlx::SqliteConnection::connect(&self.url).await.expect("a connection");
-                sqlx::query(sql).execute(&mut conn).await.expect("the statement runs").rows_affected()
+                let mut conn = sqlx::SqliteConnection::connect(&self.url)
+                    .await
+                    .expect("a connection");
+                sqlx::query(sql)
+                    .execute(&mut conn)
+                    .await
+                    .expect("the statement runs")
+                    .rows_affected()
             }
         }
     }
 
     /// Ends every connection to it from the server's side (PostgreSQL).
     pub async fn cut_connections(&self) {
-        let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
+        let mut conn = PgConnection::connect(&self.url)
+            .await
+            .expect("a connection");
         let sql = "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity \
                    WHERE pid <> pg_backend_pid() AND application_name = $1";
-        let _: i64 = sqlx::query_scalar(sql).bind(self._doomed.as_ref().map(|doomed| &*doomed.name)).fetch_one(&mut conn).await.expect("connections end");
+        let _: i64 = sqlx::query_scalar(sql)
+            .bind(self._doomed.as_ref().map(|doomed| &*doomed.name))
+            .fetch_one(&mut conn)
+            .await
+            .expect("connections end");
     }
 
     /// Reads one number outside ax.
@@ -126,12 +162,22 @@ impl TestDatabase {
         let sql = AssertSqlSafe(sql.to_owned());
         match self.kind {
             Kind::Postgres => {
-                let mut conn = PgConnection::connect(&self.url).await.expect("a connection");
-                sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("a number")
+                let mut conn = PgConnection::connect(&self.url)
+                    .await
+                    .expect("a connection");
+                sqlx::query_scalar(sql)
+                    .fetch_one(&mut conn)
+                    .await
+                    .expect("a number")
             }
             Kind::Sqlite | Kind::SqliteMemory | Kind::Simulated => {
-                let mut conn = sqlx::SqliteConnection::connect(&self.url).await.expect("a connection");
-                sqlx::query_scalar(sql).fetch_one(&mut conn).await.expect("a number")
+                let mut conn = sqlx::SqliteConnection::connect(&self.url)
+                    .await
+                    .expect("a connection");
+                sqlx::query_scalar(sql)
+                    .fetch_one(&mut conn)
+                    .await
+                    .expect("a number")
             }
         }
     }
@@ -141,7 +187,9 @@ impl TestDatabase {
 pub fn postgres_server() -> PgConnectOptions {
     let url = std::env::var("AX_TEST_POSTGRES_URL");
     let url = url.unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/postgres".to_owned());
-    PgConnectOptions::from_str(&url).expect("AX_TEST_POSTGRES_URL is a URL of PostgreSQL").disable_statement_logging()
+    PgConnectOptions::from_str(&url)
+        .expect("AX_TEST_POSTGRES_URL is a URL of PostgreSQL")
+        .disable_statement_logging()
 }
 
 /// The database that holds the schemas of all tests; made once, and empty between tests.
@@ -157,14 +205,23 @@ async fn fresh_postgres() -> Option<TestDatabase> {
         drop_leftovers(&mut conn).await;
     }
     let name = format!("ax_test_{}_{}_{first}", seconds(), process::id());
-    sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut conn).await.expect("a schema of its own");
+    sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {name}")))
+        .execute(&mut conn)
+        .await
+        .expect("a schema of its own");
     let admin = postgres_server().database(SHARED);
     let mut url = admin.to_url_lossy();
     url.query_pairs_mut()
         .append_pair("options", &format!("-c search_path={name}"))
         .append_pair("application_name", &name);
     let url = url.to_string();
-    Some(TestDatabase { kind: Kind::Postgres, url, _folder: None, _doomed: Some(Doomed { admin, name }), simulated: None })
+    Some(TestDatabase {
+        kind: Kind::Postgres,
+        url,
+        _folder: None,
+        _doomed: Some(Doomed { admin, name }),
+        simulated: None,
+    })
 }
 
 /// A connection to the shared database, which is made if need be.
@@ -176,33 +233,60 @@ async fn connect_postgres() -> Option<PgConnection> {
             Ok(Ok(conn)) if options.get_database() == Some(SHARED) => return Some(conn),
             Ok(Ok(mut conn)) => {
                 // Another test may be making it too; then this one only has to connect.
-                let _ = sqlx::query("CREATE DATABASE ax_test").execute(&mut conn).await;
-                return Some(shared.connect().await.expect("the database for tests opens"));
+                let _ = sqlx::query("CREATE DATABASE ax_test")
+                    .execute(&mut conn)
+                    .await;
+                return Some(
+                    shared
+                        .connect()
+                        .await
+                        .expect("the database for tests opens"),
+                );
             }
-            Ok(Err(error)) if error.as_database_error().is_some_and(|found| found.code().as_deref() == Some("3D000")) => continue,
+            Ok(Err(error))
+                if error
+                    .as_database_error()
+                    .is_some_and(|found| found.code().as_deref() == Some("3D000")) =>
+            {
+                continue;
+            }
             failed => format!("{:?}", failed.map(|found| found.err())),
         };
         let required = std::env::var("AX_REQUIRE_DATABASES").is_ok_and(|value| value == "1");
         assert!(!required, "PostgreSQL for tests does not answer: {reason}");
-        eprintln!("SKIPPED: PostgreSQL for tests does not answer ({reason}); set AX_TEST_POSTGRES_URL");
+        eprintln!(
+            "SKIPPED: PostgreSQL for tests does not answer ({reason}); set AX_TEST_POSTGRES_URL"
+        );
         return None;
     }
     None
 }
 
 fn seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 /// Drops what test runs of more than two hours ago, killed before their end, have left.
 async fn drop_leftovers(conn: &mut PgConnection) {
     let sql = "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'ax\\_test\\_%'";
-    let names: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut *conn).await.unwrap_or_default();
+    let names: Vec<String> = sqlx::query_scalar(sql)
+        .fetch_all(&mut *conn)
+        .await
+        .unwrap_or_default();
     for name in names {
-        let made = name.split('_').nth(2).and_then(|made| made.parse::<u64>().ok());
+        let made = name
+            .split('_')
+            .nth(2)
+            .and_then(|made| made.parse::<u64>().ok());
         if made.is_some_and(|made| made + 7_200 < seconds()) {
             // Another run may be doing the same.
-            let _ = sqlx::query(AssertSqlSafe(format!("DROP SCHEMA IF EXISTS {name} CASCADE"))).execute(&mut *conn).await;
+            let _ = sqlx::query(AssertSqlSafe(format!(
+                "DROP SCHEMA IF EXISTS {name} CASCADE"
+            )))
+            .execute(&mut *conn)
+            .await;
         }
     }
 }
@@ -212,7 +296,9 @@ impl Drop for Doomed {
         let (admin, name) = (self.admin.clone(), self.name.clone());
         // On a thread of its own, because the test's runtime cannot be waited for here.
         let dropping = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
             runtime.expect("a runtime").block_on(async {
                 if let Ok(mut conn) = admin.connect().await {
                     let sql = format!("DROP SCHEMA IF EXISTS {name} CASCADE");

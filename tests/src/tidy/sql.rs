@@ -70,7 +70,9 @@ fn is_driver(source: &RustFile) -> bool {
 
 fn names_no_table(text: &str) -> bool {
     let text = text.to_lowercase();
-    ![" from ", " into ", "update ", "table ", "index ", "ax_"].iter().any(|part| text.contains(part))
+    ![" from ", " into ", "update ", "table ", "index ", "ax_"]
+        .iter()
+        .any(|part| text.contains(part))
 }
 
 fn is_statement(text: &str) -> bool {
@@ -97,8 +99,20 @@ mod tests {
         assert_eq!(check("ax-sdk/src/lib.rs", statement), 1);
         assert_eq!(check("ax-engine/src/store/text.rs", statement), 0);
         assert_eq!(check("ax-engine/src/db/sqlite.rs", statement), 1);
-        assert_eq!(check("ax-engine/src/db/sqlite.rs", "fn a() { run(\"BEGIN IMMEDIATE\"); }"), 0);
-        assert_eq!(check("ax-engine/src/claim.rs", "fn a() { run(\"BEGIN IMMEDIATE\"); }"), 1);
+        assert_eq!(
+            check(
+                "ax-engine/src/db/sqlite.rs",
+                "fn a() { run(\"BEGIN IMMEDIATE\"); }"
+            ),
+            0
+        );
+        assert_eq!(
+            check(
+                "ax-engine/src/claim.rs",
+                "fn a() { run(\"BEGIN IMMEDIATE\"); }"
+            ),
+            1
+        );
         assert_eq!(check("bench/src/main.rs", statement), 0);
         assert_eq!(
             check(

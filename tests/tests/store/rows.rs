@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ax_core::{JobName, Key, KeyMode, Namespace, NodeId, OnLost, Priority, TaskId, Timestamp, Token};
-use ax_engine::store::{Claimed, ClaimRequest, End, NodeRow, Settlement, Store, TaskRow};
+use ax_core::{
+    JobName, Key, KeyMode, Namespace, NodeId, OnLost, Priority, TaskId, Timestamp, Token,
+};
+use ax_engine::store::{ClaimRequest, Claimed, End, NodeRow, Settlement, Store, TaskRow};
 
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
@@ -62,7 +64,14 @@ pub(crate) fn row(now: Timestamp) -> TaskRow {
 
 /// The same with a key.
 pub(crate) fn keyed(now: Timestamp, key: &str, mode: KeyMode) -> TaskRow {
-    TaskRow { key: Some(Key { text: key.to_owned(), mode, period: None }), ..row(now) }
+    TaskRow {
+        key: Some(Key {
+            text: key.to_owned(),
+            mode,
+            period: None,
+        }),
+        ..row(now)
+    }
 }
 
 /// A node that joined with this TTL.
@@ -107,27 +116,46 @@ pub(crate) async fn submit(store: &Store, rows: &[TaskRow]) {
 
 /// Claims with a fresh token.
 pub(crate) async fn claim(store: &Store, node: NodeId, ids: &[TaskId]) -> Vec<Claimed> {
-    store.claim(ClaimRequest { node, token: token(), ids }).await.unwrap()
+    store
+        .claim(ClaimRequest {
+            node,
+            token: token(),
+            ids,
+        })
+        .await
+        .unwrap()
 }
 
 /// Submits one row and claims it.
 pub(crate) async fn running(store: &Store, node: NodeId, row: &TaskRow) -> Claimed {
     submit(store, std::slice::from_ref(row)).await;
-    claim(store, node, &[row.id]).await.pop().expect("the row is claimed")
+    claim(store, node, &[row.id])
+        .await
+        .pop()
+        .expect("the row is claimed")
 }
 
 /// A settlement of a claimed task.
 pub(crate) fn settlement(claimed: &Claimed, end: End) -> Settlement {
     let at = claimed.claimed_at;
-    Settlement { claimed: Arc::new(claimed.clone()), end, started_at: Some(at), finished_at: at }
+    Settlement {
+        claimed: Arc::new(claimed.clone()),
+        end,
+        started_at: Some(at),
+        finished_at: at,
+    }
 }
 
 /// A result.
 pub(crate) fn success() -> End {
-    End::Succeeded { result: Arc::from("\"done\"") }
+    End::Succeeded {
+        result: Arc::from("\"done\""),
+    }
 }
 
 /// A failure for good.
 pub(crate) fn failure(error: &str) -> End {
-    End::Failed { error: Arc::from(error) }
+    End::Failed {
+        error: Arc::from(error),
+    }
 }

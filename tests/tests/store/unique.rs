@@ -236,14 +236,21 @@ async fn case_c38_a_rolled_back_submit_suppresses_nobody(database: &TestDatabase
 /// A caller that keeps its transaction open; only PostgreSQL lets others write meanwhile.
 #[tokio::test]
 async fn postgres_an_open_transaction_delays_only_its_own_key() {
-    let Some(database) = fresh(Kind::Postgres).await else { return };
+    let Some(database) = fresh(Kind::Postgres).await else {
+        return;
+    };
     let (store, other) = (database.store().await, database.store().await);
     let now = store.now().await.unwrap();
     let mut conn = other.db().acquire(Lane::Settle).await.unwrap();
     conn.begin().await.unwrap();
     let held = keyed(now, "key-5", KeyMode::Reject);
-    other.submit_on(&mut *conn, std::slice::from_ref(&held)).await.unwrap();
-    let rows: Vec<TaskRow> = (0..8).map(|n| keyed(now, &format!("key-{n}"), KeyMode::Reject)).collect();
+    other
+        .submit_on(&mut *conn, std::slice::from_ref(&held))
+        .await
+        .unwrap();
+    let rows: Vec<TaskRow> = (0..8)
+        .map(|n| keyed(now, &format!("key-{n}"), KeyMode::Reject))
+        .collect();
     let placed = store.submit_keyed(&rows).await;
     for (n, placed) in placed.iter().enumerate() {
         match placed {
@@ -253,7 +260,10 @@ async fn postgres_an_open_transaction_delays_only_its_own_key() {
     }
     conn.commit().await.unwrap();
     let again = store.submit_keyed(&rows[5..6]).await;
-    assert!(matches!(again[..], [Ok(KeyPlaced::Rejected(id))] if id == held.id), "{again:?}");
+    assert!(
+        matches!(again[..], [Ok(KeyPlaced::Rejected(id))] if id == held.id),
+        "{again:?}"
+    );
 }
 
 async fn a_rerun_needs_its_key(database: &TestDatabase) {

@@ -399,10 +399,22 @@ async fn a_tick_makes_one_task(database: &TestDatabase) {
         1,
         "but makes no second task of the tick"
     );
-    let (past, between) = (now.minus(Duration::from_secs(9)), now.minus(Duration::from_secs(5)));
-    database.run(&format!("UPDATE ax_schedule SET next_at = {}", past.as_millis())).await;
+    let (past, between) = (
+        now.minus(Duration::from_secs(9)),
+        now.minus(Duration::from_secs(5)),
+    );
+    database
+        .run(&format!(
+            "UPDATE ax_schedule SET next_at = {}",
+            past.as_millis()
+        ))
+        .await;
     assert_eq!(store.fire(&fire(past, between)).await.unwrap(), Fired::Yes);
-    assert_eq!(store.fire(&fire(past, later)).await.unwrap(), Fired::Lost, "the next tick is due, this one has fired");
+    assert_eq!(
+        store.fire(&fire(past, later)).await.unwrap(),
+        Fired::Lost,
+        "the next tick is due, this one has fired"
+    );
 }
 
 async fn a_definition_keeps_its_next_tick(database: &TestDatabase) {
