@@ -23,7 +23,9 @@ use super::world::World;
 /// Keys that tasks contend for.
 const KEYS: [&str; 3] = ["red", "green", "blue"];
 /// How often a caller sends a submit again.
-const TRIES: usize = 4;
+const TRIES: i64 = 4;
+/// What is added to the number of a submit that is sent again.
+const AGAIN: i64 = 1_000_000;
 
 /// Asks until told to stop.
 pub(crate) async fn run(world: Arc<World>, mut dice: Dice, stop: CancellationToken) {
@@ -209,10 +211,17 @@ impl Caller {
         &self.world.book
     }
 
-    async fn submit(self, n: i64, task: NewTask, waits: bool) {
-        self.book().asks(self.process, "submit", n);
+    /// Submits, and again with the same key after an error. By then the first task may have come and gone, and let go of the
+    /// key, so each sending has a number of its own.
+    async fn submit(self, first: i64, mut task: NewTask, waits: bool) {
         let keyed = task.key.is_some();
-        for _ in 0..TRIES {
+        for sent in 0..TRIES {
+            let n = first + sent * AGAIN;
+            if sent > 0 {
+                let (old, new) = (format!("\"n\":{}", n - AGAIN), format!("\"n\":{n}"));
+                task.payload = task.payload.replace(&old, &new);
+            }
+            self.book().asks(self.process, "submit", n);
             match self.client.submit(task.clone()).await {
                 Ok(submitted) => {
                     self.book()

@@ -12,7 +12,7 @@ use crate::sim::trace::{Event, short};
 const CANCELED: i64 = State::Canceled.code() as i64;
 
 /// Submits from this number on must be punctual.
-pub(crate) const FIRST_PROBE: i64 = 100_000;
+pub(crate) const FIRST_PROBE: i64 = 1_000_000_000;
 
 /// One submit.
 #[derive(Clone, Copy, Debug, Default)]
