@@ -217,8 +217,8 @@ impl FaultyNode {
         .await
     }
 
-    /// Ends the node in order.
-    pub async fn shutdown(self) {
+    /// Ends the node in order: when this returns, everything it did is written and counted.
+    pub async fn shutdown(&self) {
         let inner = self.inner.clone();
         on(
             &self.inner.threads,

@@ -10,7 +10,7 @@ use ax_engine::db::{DbErrorKind, Lane};
 use ax_engine::store::Sql;
 use tokio::sync::watch;
 
-use super::PATIENCE;
+use super::{PATIENCE, until};
 
 /// Where a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,14 @@ impl Faults {
     /// How many strikes have not come yet.
     pub fn left(&self) -> usize {
         self.rules().iter().map(|rule| rule.left).sum()
+    }
+
+    /// Waits until every strike has come.
+    ///
+    /// # Panics
+    /// When one does not come.
+    pub async fn used_up(&self) {
+        until("the last fault", async || (self.left() == 0).then_some(())).await;
     }
 
     /// Changes the weather.

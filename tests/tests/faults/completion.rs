@@ -8,7 +8,7 @@ use ax_engine::store::Sql;
 use ax_sdk::{AttemptEnd, Outcome, TaskState};
 use ax_tests::databases::TestDatabase;
 use ax_tests::fault_cases;
-use ax_tests::faults::{Fault, FaultyNode, Gate, Point, Setup, Stage, Weather};
+use ax_tests::faults::{Fault, FaultyNode, Gate, Point, Setup, Stage, Weather, until};
 
 use crate::jobs::{JOBS, flaky, note, stubborn};
 
@@ -50,11 +50,7 @@ async fn failed_commits(db: &TestDatabase, times: usize) {
         );
         let id = node.submit(note::task(format!("{kind:?}"))).await;
         assert_eq!(node.outcome(id).await, Outcome::Succeeded(Arc::from("1")));
-        assert_eq!(
-            node.faults().left(),
-            0,
-            "the commit did fail {times} times with {kind:?}"
-        );
+        node.faults().used_up().await;
         assert_eq!(
             stage.all(&format!("{kind:?}")).await,
             [format!("{kind:?} 1")],
@@ -62,11 +58,12 @@ async fn failed_commits(db: &TestDatabase, times: usize) {
         );
     }
     recorded_once(db, &node, KINDS.len()).await;
-    node.shutdown().await;
 }
 
-/// Each task has one outcome and no claim is left behind.
+/// Ends the node: each task has one outcome, and no claim is left behind.
 async fn recorded_once(db: &TestDatabase, node: &FaultyNode, tasks: usize) {
+    // Who wrote an outcome may hear of it later than who waits for it.
+    node.shutdown().await;
     let tasks = i64::try_from(tasks).unwrap();
     assert_eq!(
         db.number("SELECT COUNT(*) FROM ax_history WHERE state = 3 AND fence = attempt")
@@ -79,7 +76,6 @@ async fn recorded_once(db: &TestDatabase, node: &FaultyNode, tasks: usize) {
         (node.stats().settled, node.stats().stale),
         (tasks.unsigned_abs(), 0)
     );
-    assert_eq!((node.stats().running, node.stats().queued), (0, 0));
 }
 
 async fn case_c41_an_outcome_whose_answer_was_lost_was_already_done(db: &TestDatabase) {
@@ -102,11 +98,10 @@ async fn case_c41_an_outcome_whose_answer_was_lost_was_already_done(db: &TestDat
             (told(), told(), told()),
             "all who wait hear the one outcome"
         );
-        assert_eq!(node.faults().left(), 0);
+        node.faults().used_up().await;
         assert_eq!(stage.all(&text).await, [format!("{text} 1")]);
     }
     recorded_once(db, &node, 4).await;
-    node.shutdown().await;
     other.shutdown().await;
 }
 
@@ -121,7 +116,7 @@ async fn case_c41_a_retry_whose_answer_was_lost_was_already_done(db: &TestDataba
         let text = format!("again {times}");
         let id = node.submit(flaky::task(text.clone())).await;
         assert_eq!(node.outcome(id).await, Outcome::Succeeded(Arc::from("2")));
-        assert_eq!(node.faults().left(), 0);
+        node.faults().used_up().await;
         assert_eq!(
             stage.all(&text).await,
             [format!("{text} 1"), format!("{text} 2")]
@@ -131,7 +126,6 @@ async fn case_c41_a_retry_whose_answer_was_lost_was_already_done(db: &TestDataba
         assert_eq!(ends, [(1, AttemptEnd::Retried)], "one retry, recorded once");
     }
     recorded_once(db, &node, 2).await;
-    node.shutdown().await;
 }
 
 async fn case_c41_an_outcome_lost_before_its_commit_is_sent_again(db: &TestDatabase) {
@@ -161,10 +155,9 @@ async fn case_c41_an_outcome_lost_before_its_commit_is_sent_again(db: &TestDatab
     );
     gate.open();
     assert_eq!(node.outcome(id).await, Outcome::Succeeded(Arc::from("1")));
-    assert_eq!(node.faults().left(), 0);
+    node.faults().used_up().await;
     assert_eq!(stage.all("before").await, ["before 1"]);
     recorded_once(db, &node, 1).await;
-    node.shutdown().await;
 }
 
 async fn case_c41_an_outcome_after_the_lease_is_stale(db: &TestDatabase) {
@@ -184,7 +177,7 @@ async fn case_c41_an_outcome_after_the_lease_is_stale(db: &TestDatabase) {
         (TaskState::Running, 2, 1, 2)
     );
     node.faults().set_weather(Weather::Fair);
-    ax_tests::faults::until("the late result", async || {
+    until("the late result", async || {
         (node.stats().stale == 1).then_some(())
     })
     .await;
