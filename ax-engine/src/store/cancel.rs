@@ -313,7 +313,8 @@ async fn rerun_in(
     let mut values = Vec::with_capacity(27);
     record.task.write_again(ready_at, shard, &mut values);
     if desk.run(Sql::InsertMissing, values).await? == 0 {
-        return Ok(Rerun::Changed(Changed::Refused(State::Pending)));
+        // Another rerun was first. What was done here, the key above all, must not stay.
+        return Err(DbError::new(DbErrorKind::Retry, "the task was run again meanwhile; look again"));
     }
     desk.run(
         Sql::ResolveDead,
