@@ -144,12 +144,6 @@ impl<C> Loan<C> {
     pub(super) fn conn(&mut self) -> DbResult<&mut C> {
         self.conn.as_mut().ok_or_else(closed)
     }
-
-    /// The pool it belongs to.
-    #[cfg(feature = "postgres")]
-    pub(super) const fn pool(&self) -> &Arc<Pool<C>> {
-        &self.pool
-    }
 }
 
 /// Whether a connection is of no use after this error.

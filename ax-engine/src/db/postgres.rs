@@ -38,6 +38,11 @@ const ANSWER_TO_BEAT: Duration = Duration::from_secs(5);
 
 struct Postgres {
     options: PgConnectOptions,
+    lanes: Arc<Lanes>,
+}
+
+/// The connections of each lane.
+struct Lanes {
     write: Arc<Pool<PgConnection>>,
     keyed: Arc<Pool<PgConnection>>,
     settle: Arc<Pool<PgConnection>>,
@@ -64,21 +69,24 @@ pub(super) async fn open(
         given.application_name("ax")
     };
     let pool = |size| Pool::new(size, Abandoned::Close);
-    let db = Postgres {
-        options: named
-            .statement_cache_capacity(PREPARED)
-            .disable_statement_logging(),
+    let lanes = Lanes {
         write: pool(options.write),
         keyed: pool(options.keyed),
         settle: pool(options.settle),
         read: pool(options.read),
         beat: pool(options.beat),
     };
+    let db = Postgres {
+        options: named
+            .statement_cache_capacity(PREPARED)
+            .disable_statement_logging(),
+        lanes: Arc::new(lanes),
+    };
     drop(db.borrow(Lane::Read).await?);
     Ok(Arc::new(db))
 }
 
-impl Postgres {
+impl Lanes {
     const fn pool(&self, lane: Lane) -> &Arc<Pool<PgConnection>> {
         match lane {
             Lane::Write => &self.write,
@@ -89,8 +97,18 @@ impl Postgres {
         }
     }
 
+    /// Closes the idle connections: whoever lost one connection has probably lost those of every lane, and each of them
+    /// may take the whole wait for an answer to say so.
+    fn drain(&self) {
+        for lane in Lane::ALL {
+            self.pool(lane).drain();
+        }
+    }
+}
+
+impl Postgres {
     async fn borrow(&self, lane: Lane) -> DbResult<Box<dyn Connection>> {
-        let mut loan = self.pool(lane).borrow().await?;
+        let mut loan = self.lanes.pool(lane).borrow().await?;
         if loan.is_empty() {
             loan.fill(self.connect(lane).await?);
         }
@@ -99,7 +117,8 @@ impl Postgres {
         } else {
             ANSWER
         };
-        Ok(Box::new(Lent { loan, limit }))
+        let lanes = Arc::clone(&self.lanes);
+        Ok(Box::new(Lent { loan, limit, lanes }))
     }
 
     async fn connect(&self, lane: Lane) -> DbResult<PgConnection> {
@@ -155,7 +174,7 @@ impl Database for Postgres {
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             for lane in Lane::ALL {
-                for conn in self.pool(lane).close() {
+                for conn in self.lanes.pool(lane).close() {
                     // Nothing is open on an idle connection; one that cannot say goodbye is gone all the same.
                     let _ = tokio::time::timeout(CONNECT, conn.close()).await;
                 }
@@ -168,13 +187,14 @@ impl Database for Postgres {
 struct Lent {
     loan: Loan<PgConnection>,
     limit: Duration,
+    lanes: Arc<Lanes>,
 }
 
 impl Lent {
-    /// Ends a call: whoever lost one connection has probably lost the idle ones too.
+    /// Ends a call; one that lost its connection takes the idle ones with it.
     fn exit<T>(&mut self, transaction: Transaction, result: DbResult<T>) -> DbResult<T> {
         if matches!(&result, Err(error) if error.kind() == DbErrorKind::Lost) {
-            self.loan.pool().drain();
+            self.lanes.drain();
         }
         self.loan.exit(transaction, result)
     }

@@ -28,27 +28,28 @@ async fn case_c13_timers_in_the_wheel_of_a_killed_node_fire_on_another(db: &Test
     let mut worker = Worker::start(WORKER, db.url(), Duration::from_secs(1)).await;
     worker.tell(&format!("load {TIMERS}")).await;
     worker.said("loaded").await;
-    assert_eq!(db.number("SELECT COUNT(*) FROM ax_task").await, TIMERS);
     // Inside the window: some have fired, some are claimed, most are only in its wheel.
     until("the first timers", async || {
         (db.number("SELECT COUNT(*) FROM ax_history").await >= 50).then_some(())
     })
     .await;
     worker.kill().await;
-    let fired = db.number("SELECT COUNT(*) FROM ax_history").await;
-    assert!(fired < TIMERS, "it was killed too late to show anything");
+    let left = db.number("SELECT COUNT(*) FROM ax_task").await;
+    assert!(left > 0, "it was killed too late to show anything");
 
     let stage = Stage::default();
     let node = Setup::new(db, &stage, &JOBS).start().await;
-    let left = usize::try_from(TIMERS - fired).unwrap();
-    let ran = stage.noted("timer", left).await;
     until("all outcomes", async || {
         (db.number("SELECT COUNT(*) FROM ax_task").await == 0).then_some(())
     })
     .await;
-    assert_eq!(ran.len(), left, "none twice");
+    // The worker joined first, and has the first inbox.
+    let here = "SELECT COUNT(*) FROM ax_history \
+                WHERE node NOT IN (SELECT id FROM ax_node WHERE inbox = 1024)";
+    let ran = stage.all("timer").await;
+    assert_eq!(db.number(here).await, i64::try_from(ran.len()).unwrap());
     let texts: BTreeSet<&str> = ran.iter().map(|note| &note[..10]).collect();
-    assert_eq!(texts.len(), left);
+    assert_eq!(texts.len(), ran.len(), "none twice");
     let sql = "SELECT COUNT(DISTINCT id) FROM ax_history WHERE state = 3 AND attempt = lost + 1 AND fence = attempt";
     assert_eq!(
         db.number(sql).await,
