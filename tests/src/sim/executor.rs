@@ -410,8 +410,10 @@ mod tests {
         name: u32,
     ) {
         let (clock, log) = (world.clone(), log.clone());
+        // The time is fixed here, also where the place is frozen before its first turn.
+        let sleep = world.sleep(Duration::from_millis(after));
         world.spawn(place, async move {
-            clock.sleep(Duration::from_millis(after)).await;
+            sleep.await;
             lock(&log).push((clock.micros() / 1_000, name));
         });
     }
