@@ -713,6 +713,16 @@ impl Model {
         self.tasks.iter().flat_map(of).collect()
     }
 
+    /// Keys that are held by a task that lives, not kept for their period.
+    pub(super) fn held_alive(&self) -> usize {
+        let lives = |hold: &&Hold| {
+            self.tasks
+                .get(&hold.task)
+                .is_some_and(|task| task.live.is_some())
+        };
+        self.keys.values().filter(lives).count()
+    }
+
     pub(super) fn unresolved(&self) -> usize {
         let ended = self.tasks.values().flat_map(|task| &task.ended);
         ended.filter(|ended| ended.dead).count()
