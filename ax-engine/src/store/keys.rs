@@ -3,6 +3,8 @@
 //! A submit inserts its key if it is absent, which waits for whoever is inserting the same one; so the answer is always
 //! either "new" or somebody else's task, never neither. A key that is over is taken by compare-and-set.
 
+use std::sync::Arc;
+
 use ax_core::{Error, KeyMode, TaskId, Timestamp};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join};
@@ -185,7 +187,12 @@ fn write_key(row: &TaskRow, values: &mut Vec<Value>) {
 /// Whether this is not a second sending of rows that have run meanwhile.
 async fn none_finished(desk: &mut Desk<'_>, rows: &[TaskRow]) -> DbResult<bool> {
     let ids: Vec<TaskId> = rows.iter().map(|row| row.id).collect();
-    Ok(desk.read_list(Sql::ReadEnds, &[], &ids).await?.is_empty())
+    nothing_ended(desk, &ids).await
+}
+
+/// Whether none of the tasks has an ended round.
+async fn nothing_ended(desk: &mut Desk<'_>, ids: &[TaskId]) -> DbResult<bool> {
+    Ok(desk.read_list(Sql::ReadEnds, &[], ids).await?.is_empty())
 }
 
 /// Places a row whose key was inserted if it was absent.
@@ -273,8 +280,9 @@ async fn yield_to(desk: &mut Desk<'_>, row: &TaskRow, holder: TaskId) -> DbResul
 /// Gives a waiting task the row's contents; whether it was still waiting.
 async fn replace(desk: &mut Desk<'_>, row: &TaskRow, holder: TaskId) -> DbResult<bool> {
     let values = vec![
-        row.inline_payload(),
-        Value::from(i64::from(row.payload_apart())),
+        // In the row whatever its size: the payload kept apart may belong to an earlier round's history.
+        Value::from(&row.payload),
+        Value::from(0),
         Value::from(i64::from(row.priority.get())),
         Value::from(row.ready_at),
         Value::from(row.deadline),
@@ -291,10 +299,13 @@ async fn replace(desk: &mut Desk<'_>, row: &TaskRow, holder: TaskId) -> DbResult
     }
     desk.run(Sql::DeleteTags, vec![Value::from(holder.as_bytes())])
         .await?;
-    desk.run(Sql::DeletePayload, vec![Value::from(holder.as_bytes())])
-        .await?;
+    if nothing_ended(desk, &[holder]).await? {
+        desk.run(Sql::DeletePayload, vec![Value::from(holder.as_bytes())])
+            .await?;
+    }
     let extras = TaskRow {
         id: holder,
+        payload: Arc::from(""),
         ..row.clone()
     };
     insert_extras(desk, &[extras]).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ax_core::{ErrorKind, Key, KeyMode, State};
 use ax_engine::db::{CallerConnection, Lane};
-use ax_engine::store::{Changed, KeyPlaced, TaskRow};
+use ax_engine::store::{Changed, KeyPlaced, TaskFilter, TaskRow};
 use ax_tests::databases::{Kind, TestDatabase, fresh};
 use sqlx::Connection as _;
 
@@ -20,6 +20,8 @@ ax_tests::store_cases! {
     a_rerun_needs_its_key,
     submits_ride_in_the_callers_transaction,
     keys_without_a_holder_are_purged,
+    a_replace_leaves_the_payload_of_an_earlier_round,
+    a_second_sending_knows_its_ended_task,
 }
 
 async fn a_key_is_unique_while_its_task_lives(database: &TestDatabase) {
@@ -361,4 +363,63 @@ async fn keys_without_a_holder_are_purged(database: &TestDatabase) {
         .await;
     assert_eq!(store.purge_keys(10).await.unwrap(), 1);
     assert_eq!(database.number("SELECT COUNT(*) FROM ax_key").await, 1);
+}
+
+async fn a_replace_leaves_the_payload_of_an_earlier_round(database: &TestDatabase) {
+    let store = database.store().await;
+    let now = store.now().await.unwrap();
+    let node = node(&store).await;
+    let large = |text: &str| format!("\"{}\"", text.repeat(5_000));
+    for (key, next) in [("small", "\"next\"".to_owned()), ("large", large("y"))] {
+        let first = TaskRow {
+            payload: large("x").as_str().into(),
+            ..keyed(now, key, KeyMode::Replace)
+        };
+        store.submit_keyed(std::slice::from_ref(&first)).await;
+        let claimed = claim(&store, node, &[first.id]).await.pop().unwrap();
+        let failed = [settlement(&claimed, failure("x"))];
+        store.settle(&failed).await.unwrap();
+        assert_eq!(store.rerun(first.id, now, 0).await.unwrap(), Changed::Yes);
+        let row = TaskRow {
+            payload: next.as_str().into(),
+            ..keyed(now, key, KeyMode::Replace)
+        };
+        let placed = store.submit_keyed(&[row]).await;
+        assert!(
+            matches!(placed[..], [Ok(KeyPlaced::Replaced(id))] if id == first.id),
+            "{placed:?}"
+        );
+        let again = claim(&store, node, &[first.id]).await.pop().unwrap();
+        assert_eq!(*again.payload, *next);
+        let filter = TaskFilter {
+            key: Some(key.to_owned()),
+            ..TaskFilter::new(namespace())
+        };
+        let rounds = store.list(&filter).await.unwrap();
+        let payloads: Vec<&str> = rounds.iter().map(|task| &*task.payload).collect();
+        assert_eq!(payloads, [&*next, &*large("x")], "{key}");
+    }
+}
+
+async fn a_second_sending_knows_its_ended_task(database: &TestDatabase) {
+    let store = database.store().await;
+    let now = store.now().await.unwrap();
+    let node = node(&store).await;
+    for mode in [KeyMode::Reject, KeyMode::ReturnExisting, KeyMode::Replace] {
+        let key = format!("{mode:?}");
+        let (first, next) = (keyed(now, &key, mode), keyed(now, &key, mode));
+        store.submit_keyed(std::slice::from_ref(&first)).await;
+        let claimed = claim(&store, node, &[first.id]).await.pop().unwrap();
+        let done = [settlement(&claimed, success())];
+        store.settle(&done).await.unwrap();
+        let next = TaskRow {
+            payload: "\"next\"".into(),
+            ..next
+        };
+        store.submit_keyed(std::slice::from_ref(&next)).await;
+        let placed = store.submit_keyed(&[first]).await;
+        assert!(matches!(placed[..], [Ok(KeyPlaced::New)]), "{placed:?}");
+        let task = store.find(next.id).await.unwrap().unwrap();
+        assert_eq!(task.payload, "\"next\"", "another's task is left alone");
+    }
 }
