@@ -145,8 +145,8 @@ impl Config {
         if self.roles.execute && self.async_slots + self.blocking_slots == 0 {
             return refuse("use these settings: a node that executes needs at least one slot");
         }
-        if self.held_entries < 1_000 {
-            return refuse("use these settings: held_entries must be at least 1000");
+        if self.held_entries < 32_768 {
+            return refuse("use these settings: held_entries must be at least 32768: a page of every lane must find room");
         }
         if !(self.weight.is_finite() && self.weight > 0.0) {
             return refuse("use these settings: weight must be a number above zero");
