@@ -146,7 +146,9 @@ impl Config {
             return refuse("use these settings: a node that executes needs at least one slot");
         }
         if self.held_entries < 32_768 {
-            return refuse("use these settings: held_entries must be at least 32768: a page of every lane must find room");
+            return refuse(
+                "use these settings: held_entries must be at least 32768: a page of every lane must find room",
+            );
         }
         if !(self.weight.is_finite() && self.weight > 0.0) {
             return refuse("use these settings: weight must be a number above zero");

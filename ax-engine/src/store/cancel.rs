@@ -314,7 +314,10 @@ async fn rerun_in(
     record.task.write_again(ready_at, shard, &mut values);
     if desk.run(Sql::InsertMissing, values).await? == 0 {
         // Another rerun was first. What was done here, the key above all, must not stay.
-        return Err(DbError::new(DbErrorKind::Retry, "the task was run again meanwhile; look again"));
+        return Err(DbError::new(
+            DbErrorKind::Retry,
+            "the task was run again meanwhile; look again",
+        ));
     }
     desk.run(
         Sql::ResolveDead,
