@@ -35,7 +35,7 @@ pub struct JobDef {
     pub max_retries: Option<u32>,
     /// The waits between attempts in the text form of a back-off, such as `exponential 1s x2 max 10m`.
     pub backoff: Option<&'static str>,
-    /// Longest time of one attempt, in milliseconds; `None` means without limit.
+    /// Longest time of one attempt, in milliseconds; `None` takes the default of the engine (300 s).
     pub timeout_ms: Option<u64>,
     /// Lane of the tasks made by `task(…)`, 0 to 9, 9 first.
     pub priority: u8,

@@ -24,7 +24,8 @@ pub struct ClaimRequest<'a> {
 impl Store {
     /// Claims those of the rows that are pending, due, within their deadline and not canceled, if the node is alive.
     ///
-    /// What is not returned was not claimed. May be sent again with the same token.
+    /// What is not returned was not claimed. When the reply was lost, ask [`Store::claimed`] and take a fresh token for another
+    /// claim: a late first copy would otherwise claim a row that was given back under the old one.
     ///
     /// # Errors
     /// Any error of the database. After `Unavailable` rows may be claimed all the same: ask [`Store::claimed`].
